@@ -1,0 +1,3 @@
+module github.com/windtunnel/windtunnel
+
+go 1.26.8

@@ -1,0 +1,122 @@
+// Package model holds Windtunnel's nouns as plain values, and the small
+// interfaces between its parts. docs/terms.md is the authority for the words.
+//
+// Blueprint values (Study, Topology, Load, ...) say what is wanted: they are
+// plain, comparable by content and free of anything that belongs to a host.
+// Targets turn them into live things (Site, Pod, Running).
+package model
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Study is a question and its design, after parsing: names resolved, defaults
+// filled in, nothing left to interpret.
+type Study struct {
+	Name     string    `json:"name"`
+	Question string    `json:"question"`
+	Target   string    `json:"target"`
+	Topology Topology  `json:"topology"`
+	App      PluginRef `json:"app"`
+	Baseline string    `json:"baseline"`
+	Variants []Variant `json:"variants"`
+	Loads    []Load    `json:"loads"`
+	Design   Design    `json:"design"`
+	Gates    []Gate    `json:"gates,omitempty"`
+}
+
+// PluginRef names a plug-in of the catalog and carries its configuration as
+// the plug-in will read it.
+type PluginRef struct {
+	Kind   string          `json:"kind"`
+	Config json.RawMessage `json:"config,omitempty"`
+}
+
+// Variant is one system under test: a named stack of layers, bottom up.
+type Variant struct {
+	Name  string      `json:"name"`
+	Stack []PluginRef `json:"stack"`
+	// Control marks the A/A control: the baseline's stack a second time. What
+	// differs between the two is noise.
+	Control bool `json:"control,omitempty"`
+}
+
+// Design says how trials are repeated, ordered, stopped and judged.
+type Design struct {
+	// Blocks is the number of blocks that are always run. At least 6: fewer
+	// cannot give a 95 % interval by Wilcoxon's signed ranks.
+	Blocks int `json:"blocks"`
+	// MaxBlocks is where a study with a stop rule gives up; equal to Blocks
+	// where there is no stop rule.
+	MaxBlocks int `json:"max_blocks"`
+	// StopInterval is the half-width of every primary interval, as a share of
+	// the estimate, below which the study may stop after Blocks. 0: no rule.
+	StopInterval float64 `json:"stop_interval,omitempty"`
+	// Warmup is how long each load runs before the measured window opens.
+	Warmup time.Duration `json:"warmup_ns"`
+	// Control adds the A/A control as a variant named "control".
+	Control bool `json:"control"`
+	// Equivalence is the margin, as a share, inside which two variants may be
+	// called equivalent. 0: no claim of equivalence is made.
+	Equivalence float64 `json:"equivalence,omitempty"`
+	// Primary are the metrics that are corrected for as one family.
+	Primary []string `json:"primary"`
+	Seed    uint64   `json:"seed"`
+}
+
+// Gate is a condition on a result, e.g. "envoy.steady.response.p99 < 20ms".
+type Gate struct {
+	Text    string  `json:"text"`
+	Variant string  `json:"variant"`
+	Load    string  `json:"load,omitempty"` // empty: every load
+	Metric  string  `json:"metric"`
+	Op      string  `json:"op"` // one of < <= > >=
+	Value   float64 `json:"value"`
+}
+
+// Arrival says what makes the generator send the next request.
+type Arrival string
+
+// The arrivals.
+const (
+	// ArrivalOpen sends by the clock, whatever the system under test does.
+	ArrivalOpen Arrival = "open"
+	// ArrivalClosed sends when an answer has come in.
+	ArrivalClosed Arrival = "closed"
+)
+
+// Load says who sends what to whom.
+type Load struct {
+	Name     string  `json:"name"`
+	Protocol string  `json:"protocol"`
+	Arrival  Arrival `json:"model"`
+	// Rate is in requests per second, over all connections; open loop only.
+	Rate        float64       `json:"rate,omitempty"`
+	Connections int           `json:"connections"`
+	Duration    time.Duration `json:"duration_ns"`
+	// Timeout is how long one request may take, from when it was sent.
+	Timeout time.Duration `json:"timeout_ns"`
+	From    string        `json:"from"` // pod that sends
+	To      string        `json:"to"`   // service that answers
+	HTTP    HTTPRequest   `json:"http"`
+}
+
+// HTTPRequest is the request that HTTP protocols send.
+type HTTPRequest struct {
+	Method  string            `json:"method"`
+	Path    string            `json:"path"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    []byte            `json:"body,omitempty"`
+}
+
+// Trial is one variant under one load, run once. Trials of one repetition
+// form a block; Order is the trial's place in the random order of its block.
+type Trial struct {
+	Index   int    `json:"index"`
+	Block   int    `json:"block"`
+	Order   int    `json:"order"`
+	Variant string `json:"variant"`
+	Load    string `json:"load"`
+	Seed    uint64 `json:"seed"`
+}

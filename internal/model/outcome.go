@@ -1,0 +1,289 @@
+package model
+
+import (
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/hist"
+)
+
+// Outcome is what one trial produced: raw, and complete enough that every
+// printed number can be derived from it again.
+type Outcome struct {
+	Schema  int       `json:"schema"`
+	Trial   Trial     `json:"trial"`
+	Started time.Time `json:"started"`
+	// Window is the measured part, on CLOCK_MONOTONIC of the generator's host.
+	Window Window `json:"window"`
+	// Failure is set if the trial broke; what was measured before is kept.
+	Failure *Failure    `json:"failure,omitempty"`
+	Ready   *Ready      `json:"ready,omitempty"`
+	Load    *LoadResult `json:"load,omitempty"`
+	// Samples are resource readings from just before to just after the window.
+	Samples []Series `json:"samples,omitempty"`
+	// Unavailable says what could not be sampled, and why.
+	Unavailable []string  `json:"unavailable,omitempty"`
+	Ledger      Ledger    `json:"ledger"`
+	Claims      []Claim   `json:"claims,omitempty"`
+	Endpoints   Endpoints `json:"endpoints"`
+	// Steps is how long each step of the trial took, in order.
+	Steps []Step `json:"steps"`
+	// Logs are the files of the run folder that hold the trial's logs.
+	Logs []string `json:"logs,omitempty"`
+}
+
+// OutcomeSchema is the version of Outcome that this program writes.
+const OutcomeSchema = 1
+
+// Window is a span on CLOCK_MONOTONIC, in nanoseconds.
+type Window struct {
+	Start int64 `json:"start_ns"`
+	End   int64 `json:"end_ns"`
+}
+
+// Duration is the length of the window.
+func (w Window) Duration() time.Duration { return time.Duration(w.End - w.Start) }
+
+// Step is one part of a trial's work.
+type Step struct {
+	Name string        `json:"name"`
+	Took time.Duration `json:"took_ns"`
+}
+
+// Failure says which step of a trial broke and why.
+type Failure struct {
+	Step  string `json:"step"`
+	Error string `json:"error"`
+}
+
+// Ready is what the ready gate saw: the actual generator through the actual path.
+type Ready struct {
+	Passed bool `json:"passed"`
+	// Attempts is the number of requests sent, Streak the right answers in a
+	// row at the end, Wanted the streak that was asked for.
+	Attempts   int               `json:"attempts"`
+	Streak     int               `json:"streak"`
+	Wanted     int               `json:"wanted"`
+	Took       time.Duration     `json:"took_ns"`
+	LastError  string            `json:"last_error,omitempty"`
+	Responders map[string]uint64 `json:"responders,omitempty"`
+	// Headers are those of the last right answer.
+	Headers map[string]string `json:"headers,omitempty"`
+	// Payload is the digest of the right answer's body, BodyBytes its length.
+	Payload   string `json:"payload,omitempty"`
+	BodyBytes int64  `json:"body_bytes"`
+}
+
+// Cause says why a request did not succeed.
+type Cause string
+
+// The causes. Every request that was due ends as a success or as one of these.
+const (
+	CauseTimeout  Cause = "timed out"
+	CauseRefused  Cause = "refused"
+	CauseReset    Cause = "reset"
+	CauseClosed   Cause = "closed by peer"
+	CauseConnect  Cause = "cannot connect"
+	CauseTLS      Cause = "TLS error"
+	CauseProtocol Cause = "protocol error"
+	CauseStatus   Cause = "bad status"
+	CausePayload  Cause = "bad payload"
+)
+
+// LoadResult is what the generator counted in the measured window. A request
+// belongs to the window in which it was due (open loop) or sent (closed loop).
+// Due = Succeeded + sum(Failed) + Unsent.
+type LoadResult struct {
+	Arrival     Arrival       `json:"model"`
+	Connections int           `json:"connections"`
+	Rate        float64       `json:"rate,omitempty"` // asked, per second; open loop
+	Elapsed     time.Duration `json:"elapsed_ns"`
+
+	Due       uint64           `json:"due"`
+	Sent      uint64           `json:"sent"`
+	Succeeded uint64           `json:"succeeded"`
+	Failed    map[Cause]uint64 `json:"failed,omitempty"`
+	// Unsent requests were due but never written, because no connection was
+	// free before the load ended. They are failures of the test, and counted.
+	Unsent uint64 `json:"unsent"`
+	// Blocked requests were sent late because no connection was free: the
+	// system's doing, where lateness without a blocked connection is the
+	// generator's own.
+	Blocked uint64 `json:"blocked"`
+
+	// Response counts from when a request was due, Service from when it was
+	// sent; both of successes, in nanoseconds. In a closed loop they are equal.
+	Response *hist.Histogram `json:"response"`
+	Service  *hist.Histogram `json:"service"`
+	// FailedResponse is the response time of failures.
+	FailedResponse *hist.Histogram `json:"failed_response"`
+	// Lateness is sent - due of requests that were not blocked; open loop.
+	Lateness *hist.Histogram `json:"lateness"`
+
+	Statuses   map[int]uint64    `json:"statuses,omitempty"`
+	Responders map[string]uint64 `json:"responders,omitempty"`
+	// Unidentified successes carried no identity; MaxResponders bounds the map.
+	Unidentified uint64 `json:"unidentified,omitempty"`
+
+	BytesSent     uint64 `json:"bytes_sent"`
+	BytesReceived uint64 `json:"bytes_received"`
+	// HeaderBytes and BodyBytes are extremes over successes.
+	HeaderBytesMin int64 `json:"header_bytes_min"`
+	HeaderBytesMax int64 `json:"header_bytes_max"`
+	BodyBytesMin   int64 `json:"body_bytes_min"`
+	BodyBytesMax   int64 `json:"body_bytes_max"`
+	// PayloadChanged counts successes whose body differed from the ready gate's.
+	PayloadChanged uint64 `json:"payload_changed"`
+	// Sockets is the number of connections opened during the window and
+	// warm-up, with the first ones.
+	Sockets uint64 `json:"sockets"`
+
+	// FailedPrefix is the number of failures before the first success after
+	// the load began, warm-up included, and FirstSuccess when that came.
+	FailedPrefix  uint64        `json:"failed_prefix"`
+	FirstSuccess  time.Duration `json:"first_success_ns"`
+	WarmupDue     uint64        `json:"warmup_due"`
+	WarmupFailed  uint64        `json:"warmup_failed"`
+	Timeline      Timeline      `json:"timeline"`
+	GeneratorCPU  time.Duration `json:"generator_cpu_ns"` // of the agent's process, in the window
+	GeneratorIdle float64       `json:"generator_idle"`   // share of the window the workers waited for events
+	Workers       int           `json:"workers"`          // threads that sent
+	Clock         string        `json:"clock"`            // which clock stamped the requests
+}
+
+// FailedTotal is the number of failures of all causes, without unsent requests.
+func (r *LoadResult) FailedTotal() uint64 {
+	var n uint64
+	for _, c := range r.Failed {
+		n += c
+	}
+	return n
+}
+
+// Timeline shows latency over time: slots of equal width, each with counts of
+// response times by cell. It is for pictures and drift tests, not for quantiles.
+type Timeline struct {
+	SlotWidth time.Duration `json:"slot_ns"`
+	Slots     []Slot        `json:"slots"`
+}
+
+// Slot is one step of a Timeline. A request is in the slot in which it was due.
+type Slot struct {
+	Succeeded uint64        `json:"ok"`
+	Failed    uint64        `json:"failed,omitempty"`
+	Mean      time.Duration `json:"mean_ns"`
+	Max       time.Duration `json:"max_ns"`
+	// Cells counts successes by hist.Cell of their response time, as pairs of
+	// cell and count, ascending.
+	Cells [][2]uint32 `json:"cells,omitempty"`
+}
+
+// Reading is one value of one subject at one moment.
+type Reading struct {
+	At      int64 // CLOCK_MONOTONIC, nanoseconds
+	Subject string
+	Metric  string
+	Value   float64
+}
+
+// What samplers read. Counters only grow; the rest are gauges.
+const (
+	SampleCPU              = "cpu_seconds"       // counter
+	SampleThrottled        = "throttled_seconds" // counter
+	SampleThrottledPeriods = "throttled_periods" // counter
+	SampleMemory           = "memory_bytes"      // gauge: charged to the cgroup now
+	SampleSteal            = "steal_seconds"     // counter, host
+	SampleBusy             = "busy_seconds"      // counter, host: all CPUs, everything but idle and iowait
+	SampleRunQueue         = "run_queue"         // gauge, host: runnable tasks
+)
+
+// SubjectHost is the subject of host readings; pods' are "pod/component".
+const SubjectHost = "host"
+
+// Series is the readings of one metric of one subject, in time order.
+type Series struct {
+	Subject string    `json:"subject"`
+	Metric  string    `json:"metric"`
+	At      []int64   `json:"at_ns"`
+	Values  []float64 `json:"values"`
+}
+
+// Ledger is what a variant really did, fact by fact.
+type Ledger []Fact
+
+// Fact is one observation: what, its value, and how it was seen.
+type Fact struct {
+	Layer  string `json:"layer"`
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+}
+
+// How a fact was seen.
+const (
+	SourceWire     = "wire"        // packets on the underlay
+	SourceConfig   = "live config" // read back from the running system
+	SourceCounters = "counters"    // the running system's own counters
+	SourceAnswer   = "answers"     // what the generator received
+	SourceProgram  = "program"     // the file that was executed
+	SourceDeclared = "declared"    // not observed; said by the study
+)
+
+// Keys of facts that findings compare across layers and variants.
+const (
+	FactWireProtocol = "protocol on the wire"
+	FactMTLS         = "mTLS"
+	FactPeer         = "peer identity"
+	FactLevel        = "protocol level"
+	FactProxies      = "proxies in the path"
+	FactRetries      = "retries"
+	FactMTU          = "MTU"
+	FactProgram      = "program"
+	FactBalancing    = "load balancing"
+)
+
+// Claim is a fact that a layer says must be observed.
+type Claim struct {
+	Layer string `json:"layer"`
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Severity says how much a finding weighs.
+type Severity string
+
+// The severities: a note explains, a suspect number needs another look, an
+// invalid one must not be used.
+const (
+	SeverityNote    Severity = "note"
+	SeveritySuspect Severity = "suspect"
+	SeverityInvalid Severity = "invalid"
+)
+
+// Finding is one doubt about a trial, a group of trials or a comparison.
+type Finding struct {
+	Rule     string   `json:"rule"`
+	Severity Severity `json:"severity"`
+	Variant  string   `json:"variant,omitempty"`
+	Load     string   `json:"load,omitempty"`
+	// Trials are the indexes of the trials concerned; none: the whole run.
+	Trials   []int  `json:"trials,omitempty"`
+	Cause    string `json:"cause"`
+	Evidence string `json:"evidence"`
+	Advice   string `json:"advice"`
+}
+
+// Host is what the trials ran on.
+type Host struct {
+	OS            string   `json:"os"`
+	Kernel        string   `json:"kernel"`
+	Arch          string   `json:"arch"`
+	CPU           string   `json:"cpu"`
+	Cores         int      `json:"cores"`
+	MemoryBytes   uint64   `json:"memory_bytes"`
+	Virtualised   string   `json:"virtualised,omitempty"`
+	Cgroups       string   `json:"cgroups"` // "v1", "v2" or "none: reason"
+	Rootless      bool     `json:"rootless"`
+	GeneratorCPUs []int    `json:"generator_cpus"`
+	OtherCPUs     []int    `json:"other_cpus"`
+	Notes         []string `json:"notes,omitempty"` // what limits the figures here
+}
