@@ -1,0 +1,429 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/metric"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// Thresholds of the rules. Each is a judgement; the reason stands beside it.
+const (
+	rateTolerance = 0.01                 // the engine itself holds 0.1 %: ten times that is not noise
+	lateNote      = time.Millisecond     // p99 lateness on an idle core is under 0.25 ms
+	lateSuspect   = 5 * time.Millisecond // comparable to what is measured on a LAN
+	busyShare     = 0.90                 // of the generator's workers: above it queueing inside the generator shows
+	stealShare    = 0.02                 // of all CPU time: 2 % is 20 ms in every second
+	coverShare    = 0.98                 // of the window that resource readings must span
+	littleShare   = 0.05                 // Little's law: N = X R, see docs/method.md
+	beyond        = 10                   // samples that a quantile needs beyond it
+)
+
+// Rules is the catalog of the rules for Windtunnel's own runs.
+func Rules() []Rule {
+	return []Rule{
+		trialFailed(), notReady(), failingPrefix(), requestsFailed(), rateMissed(), generatorLate(),
+		generatorSaturated(), littlesLaw(), unexpectedResponder(), payloadChanged(), tooFewSamples(),
+		cpuThrottled(), samplingUncovered(), hostNoisy(), brokenClaim(), drifting(),
+	}
+}
+
+func trialFailed() Rule {
+	return TrialRule{
+		Name:   "trial failed",
+		Doc:    "A trial that broke is counted and shown; dropping it would flatter the variant that breaks.",
+		Saved:  "SIDECAR (runs that are missing from its tables)",
+		Advice: "read the trial's logs in the run folder; the variant's blocks without this trial are used",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Failure == nil || (o.Ready != nil && !o.Ready.Passed) {
+				return nil
+			}
+			return &Doubt{model.SeverityInvalid, 1, "the trial broke while " + o.Failure.Step, o.Failure.Error}
+		},
+	}
+}
+
+func notReady() Rule {
+	return TrialRule{
+		Name:   "not ready",
+		Doc:    "Nothing is measured before the generator itself has had right answers, one after another, through the real path.",
+		Saved:  "GEO (its generator's own proxy was not ready)",
+		Advice: "read the logs of the proxies and the app in the run folder",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Ready == nil || o.Ready.Passed {
+				return nil
+			}
+			return &Doubt{
+				model.SeverityInvalid, 1, "the path never became ready; nothing was measured",
+				fmt.Sprintf("%d attempts in %s, at most %d of %d right answers in a row; last error: %s",
+					o.Ready.Attempts, o.Ready.Took.Round(time.Millisecond), o.Ready.Streak, o.Ready.Wanted, o.Ready.LastError),
+			}
+		},
+	}
+}
+
+func failingPrefix() Rule {
+	return TrialRule{
+		Name:   "failing prefix",
+		Doc:    "Failures in one block at the start of a load are start-up, not the system under load.",
+		Saved:  "GEO (18 to 72 % success, all failures in the first 1.2 to 3.5 s)",
+		Advice: "find out what was not ready yet; do not read the success rate as reliability",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Load == nil || o.Load.FailedPrefix == 0 {
+				return nil
+			}
+			all := o.Load.FailedTotal() + o.Load.WarmupFailed
+			d := &Doubt{
+				model.SeveritySuspect, float64(o.Load.FailedPrefix),
+				"the load began with failures: start-up, not load",
+				fmt.Sprintf("%d of %d failures came before the first success at %s", o.Load.FailedPrefix, all, o.Load.FirstSuccess.Round(time.Millisecond)),
+			}
+			if o.Load.FailedTotal() > 0 && o.Load.FailedPrefix > o.Load.WarmupFailed {
+				d.Severity = model.SeverityInvalid
+			}
+			return d
+		},
+	}
+}
+
+func requestsFailed() Rule {
+	return TrialRule{
+		Name:   "requests failed",
+		Doc:    "Failed and unsent requests are reported by cause and never enter the latency of successes.",
+		Saved:  "GEO (1.4 ms refusals counted in its latency percentiles)",
+		Advice: "latencies are of successes only; read them together with the success share",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Load == nil || o.Load.FailedTotal()+o.Load.Unsent == 0 {
+				return nil
+			}
+			var causes []string
+			for c, n := range o.Load.Failed {
+				causes = append(causes, fmt.Sprintf("%d %s", n, c))
+			}
+			slices.Sort(causes)
+			if o.Load.Unsent > 0 {
+				causes = append(causes, fmt.Sprintf("%d unsent", o.Load.Unsent))
+			}
+			bad := float64(o.Load.FailedTotal()+o.Load.Unsent) / float64(o.Load.Due)
+			severity := model.SeverityNote
+			if bad > 0.01 {
+				severity = model.SeveritySuspect
+			}
+			return &Doubt{severity, bad, "not every request succeeded", fmt.Sprintf("of %d due: %s", o.Load.Due, strings.Join(causes, ", "))}
+		},
+	}
+}
+
+func rateMissed() Rule {
+	return TrialRule{
+		Name:   "target rate not reached",
+		Doc:    "An open loop that sends less than it was asked to measures another load than the one it names.",
+		Saved:  "SIDECAR (80 of 80 Istio runs at the 'safe' rate fell behind)",
+		Advice: "lower the rate, add connections, or give the generator more CPU",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Load == nil || o.Load.Arrival != model.ArrivalOpen || o.Load.Rate == 0 {
+				return nil
+			}
+			got := float64(o.Load.Sent) / o.Load.Elapsed.Seconds()
+			miss := 1 - got/o.Load.Rate
+			if miss <= rateTolerance {
+				return nil
+			}
+			return &Doubt{
+				model.SeverityInvalid, miss, "the load was lighter than its name says",
+				fmt.Sprintf("sent %.1f/s of %.1f/s (%.1f %% short)", got, o.Load.Rate, miss*100),
+			}
+		},
+	}
+}
+
+func generatorLate() Rule {
+	return TrialRule{
+		Name:   "generator late",
+		Doc:    "Lateness without a blocked connection is the generator's own and is part of every response time.",
+		Saved:  "SIDECAR (fortio 'sleep falling behind' warnings, not reported)",
+		Advice: "give the generator a core of its own, or look at service time beside response time",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Load == nil || o.Load.Lateness == nil || o.Load.Lateness.Count() == 0 {
+				return nil
+			}
+			p99 := o.Load.Lateness.Quantile(0.99)
+			if p99 <= lateNote {
+				return nil
+			}
+			severity := model.SeverityNote
+			if p99 > lateSuspect {
+				severity = model.SeveritySuspect
+			}
+			return &Doubt{
+				severity, p99.Seconds(), "the generator sent later than the schedule says",
+				fmt.Sprintf("lateness p50 %s, p99 %s, most %s", round(o.Load.Lateness.Quantile(0.5)), round(p99), round(o.Load.Lateness.Max())),
+			}
+		},
+	}
+}
+
+func generatorSaturated() Rule {
+	return TrialRule{
+		Name:   "generator saturated",
+		Doc:    "A generator without idle time measures itself.",
+		Saved:  "SIDECAR (the baseline's 29 to 34 thousand requests/s were one generator CPU's limit)",
+		Advice: "a closed loop's rate here is the generator's, not the system's; add generator cores, or compare at a fixed rate",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Load == nil || o.Load.Workers == 0 || o.Load.Elapsed <= 0 {
+				return nil
+			}
+			busy := o.Load.GeneratorCPU.Seconds() / o.Load.Elapsed.Seconds() / float64(o.Load.Workers)
+			if busy <= busyShare {
+				return nil
+			}
+			severity := model.SeveritySuspect
+			if o.Load.Arrival == model.ArrivalOpen {
+				severity = model.SeverityInvalid
+			}
+			return &Doubt{
+				severity, busy, "the load generator had no CPU time to spare",
+				fmt.Sprintf("its %d worker(s) were busy %.0f %% of the window", o.Load.Workers, busy*100),
+			}
+		},
+	}
+}
+
+func littlesLaw() Rule {
+	return TrialRule{
+		Name:   "Little's law broken",
+		Doc:    "In a closed loop without think time, connections = throughput x mean latency; numbers that break it do not belong together.",
+		Saved:  "BOOKINFO (implied think time jumps from 2.2 to 11.3 s between systems)",
+		Advice: "look for connections that were not in use, or for failures that take long",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Load == nil || o.Load.Arrival != model.ArrivalClosed || o.Load.Succeeded == 0 {
+				return nil
+			}
+			if o.Load.FailedTotal() > 0 {
+				return nil // failures hold connections, too: the law is then checked by requestsFailed
+			}
+			x := float64(o.Load.Succeeded) / o.Load.Elapsed.Seconds()
+			n := x * o.Load.Service.Mean().Seconds()
+			off := n/float64(o.Load.Connections) - 1
+			if math.Abs(off) <= littleShare {
+				return nil
+			}
+			return &Doubt{
+				model.SeveritySuspect, math.Abs(off), "throughput and latency do not fit the number of connections",
+				fmt.Sprintf("%.0f/s x %s = %.1f in flight, with %d connections", x, round(o.Load.Service.Mean()), n, o.Load.Connections),
+			}
+		},
+	}
+}
+
+func unexpectedResponder() Rule {
+	return TrialRule{
+		Name:   "unexpected responder",
+		Doc:    "Every answer carries the identity of the server that gave it; answers from elsewhere, or servers that never answered, change what was measured.",
+		Saved:  "GEO (answers from the other region's database were read as failover)",
+		Advice: "look at who answered in the ledger; check the service's endpoints",
+		Check:  checkResponders,
+	}
+}
+
+func checkResponders(_ Evidence, o *model.Outcome) *Doubt {
+	if o.Load == nil || o.Load.Succeeded == 0 || len(o.Endpoints.Backends) == 0 {
+		return nil
+	}
+	wanted := map[string]bool{}
+	for _, b := range o.Endpoints.Backends {
+		wanted[b.Identity] = true
+	}
+	for id, n := range o.Load.Responders {
+		if !wanted[id] {
+			return &Doubt{
+				model.SeverityInvalid, float64(n), "a server that does not belong to the service answered",
+				fmt.Sprintf("%d answers from %q", n, id),
+			}
+		}
+	}
+	if n := o.Load.Unidentified; n > 0 {
+		return &Doubt{
+			model.SeveritySuspect, float64(n), "answers came without the identity of their server",
+			fmt.Sprintf("%d of %d successes", n, o.Load.Succeeded),
+		}
+	}
+	var silent []string
+	for _, b := range o.Endpoints.Backends {
+		if o.Load.Responders[b.Identity] == 0 {
+			silent = append(silent, b.Identity)
+		}
+	}
+	if len(silent) > 0 && o.Load.Succeeded >= 1000 {
+		return &Doubt{
+			model.SeveritySuspect, float64(len(silent)), "not every server of the service answered",
+			fmt.Sprintf("no answer from %s in %d", strings.Join(silent, ", "), o.Load.Succeeded),
+		}
+	}
+	return nil
+}
+
+func payloadChanged() Rule {
+	return TrialRule{
+		Name:   "payload changed",
+		Doc:    "The body of every success is compared with the one that the ready gate saw.",
+		Saved:  "GEO (a body that named another region's database went unnoticed)",
+		Advice: "make the app's answer constant, or find out who answers differently",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Load == nil || o.Load.PayloadChanged == 0 {
+				return nil
+			}
+			return &Doubt{
+				model.SeveritySuspect, float64(o.Load.PayloadChanged), "answers differed from the one that the ready gate saw",
+				fmt.Sprintf("%d of %d successes; bodies of %d to %d bytes", o.Load.PayloadChanged, o.Load.Succeeded, o.Load.BodyBytesMin, o.Load.BodyBytesMax),
+			}
+		},
+	}
+}
+
+func tooFewSamples() Rule {
+	return TrialRule{
+		Name:   "too few samples",
+		Doc:    "A quantile needs ten samples beyond it; p99.9 of 1,200 requests rests on one.",
+		Saved:  "SIDECAR (p99.9 from 1,200 requests), GEO (p99 of 50 requests is the maximum)",
+		Advice: "such quantiles are pooled over blocks or not given; for one trial's own, run longer or faster",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Load == nil || o.Load.Response == nil || o.Load.Succeeded == 0 {
+				return nil
+			}
+			n := float64(o.Load.Response.Count())
+			switch {
+			case n*0.01 < beyond:
+				return &Doubt{
+					model.SeverityNote, 1 / n, "p99 and above of one trial rest on too few samples",
+					fmt.Sprintf("%.0f successes: %.0f beyond p99", n, n*0.01),
+				}
+			case n*0.001 < beyond:
+				return &Doubt{
+					model.SeverityNote, 1 / n, "p99.9 of one trial rests on too few samples",
+					fmt.Sprintf("%.0f successes: %.0f beyond p99.9", n, n*0.001),
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func cpuThrottled() Rule {
+	return TrialRule{
+		Name:   "CPU throttled",
+		Doc:    "A component that its CPU limit stopped shows latency plateaus of the quota period (100 ms), not its own speed.",
+		Saved:  "SIDECAR (p99 plateaus at 78, 89, 100 and 190 ms, the baseline included)",
+		Advice: "raise the limit, or read the latencies as those of the limit",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			var worst metric.Usage
+			for _, u := range metric.Usages(o) {
+				if u.Throttled > worst.Throttled {
+					worst = u
+				}
+			}
+			if worst.Throttled == 0 {
+				return nil
+			}
+			return &Doubt{
+				model.SeveritySuspect, worst.Throttled, "a CPU limit stopped a component",
+				fmt.Sprintf("%s/%s waited %.0f ms in %.0f periods", worst.Pod, worst.Component, worst.Throttled*1000, worst.Periods),
+			}
+		},
+	}
+}
+
+func samplingUncovered() Rule {
+	return TrialRule{
+		Name:   "resources not covered",
+		Doc:    "Resource figures must span the measured window, no more and no less.",
+		Saved:  "SIDECAR (CPU averaged over 60 s for runs of 10 s)",
+		Advice: "CPU and memory of this trial are too low or of another time; the host may be overloaded",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			covered := 1.0
+			for _, u := range metric.Usages(o) {
+				covered = min(covered, u.Covered)
+			}
+			if covered >= coverShare || o.Load == nil {
+				return nil
+			}
+			return &Doubt{
+				model.SeveritySuspect, 1 - covered, "resource readings do not span the measured window",
+				fmt.Sprintf("%.1f %% of it is covered", covered*100),
+			}
+		},
+	}
+}
+
+func hostNoisy() Rule {
+	return TrialRule{
+		Name:   "host noisy",
+		Doc:    "Time that a hypervisor takes away looks like latency of the system under test.",
+		Saved:  "SIDECAR (preemptible shared machines, nothing recorded)",
+		Advice: "repeat on a quieter host; trust paired differences over absolute values",
+		Check: func(e Evidence, o *model.Outcome) *Doubt {
+			h := metric.HostNoise(o, e.Host.Cores)
+			if !h.Known || h.Steal <= stealShare {
+				return nil
+			}
+			return &Doubt{
+				model.SeverityNote, h.Steal, "the hypervisor took CPU time away",
+				fmt.Sprintf("%.1f %% of all CPU time stolen; run queue mean %.1f, most %.0f", h.Steal*100, h.RunQueueMean, h.RunQueueMax),
+			}
+		},
+	}
+}
+
+func brokenClaim() Rule {
+	return TrialRule{
+		Name:   "variant not what it claims",
+		Doc:    "What a layer says it does must be seen on the wire or in its live configuration.",
+		Saved:  "MULTICLUSTER (Kuma ran at L4 and was compared with Istio at L7)",
+		Advice: "do not compare this variant under its name; see the ledger",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Failure != nil {
+				return nil
+			}
+			for _, c := range o.Claims {
+				seen := Seen(o.Ledger, c)
+				if slices.Contains(seen, c.Value) {
+					continue
+				}
+				what := "nothing was"
+				if len(seen) > 0 {
+					what = strings.Join(seen, ", ") + " was"
+				}
+				return &Doubt{
+					model.SeverityInvalid, 1, fmt.Sprintf("%s claims %s %s", c.Layer, c.Key, c.Value),
+					what + " observed",
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// Seen returns what the ledger holds for a claim, without declarations.
+func Seen(l model.Ledger, c model.Claim) []string {
+	var seen []string
+	for _, f := range l {
+		if f.Key == c.Key && f.Source != model.SourceDeclared && (f.Layer == c.Layer || f.Source == model.SourceWire) {
+			seen = append(seen, f.Value)
+		}
+	}
+	return seen
+}
+
+func round(d time.Duration) time.Duration {
+	switch {
+	case d > time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d > time.Millisecond:
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(100 * time.Nanosecond)
+}

@@ -1,0 +1,199 @@
+// Package metric turns a trial's outcome into named numbers. Every number that
+// is printed, compared, gated or used by the stop rule comes from here, so that
+// "response.p99" means the same everywhere.
+//
+// Units: seconds for times, bytes for memory, shares (0 to 1), requests per
+// second, and CPU-seconds per 1,000 successful requests.
+package metric
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/windtunnel/windtunnel/internal/hist"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// Metric is one thing that is measured of every trial.
+type Metric struct {
+	Name   string
+	Label  string
+	Unit   Unit
+	Better Better
+}
+
+// Unit is what a metric's value is counted in.
+type Unit string
+
+// The units.
+const (
+	UnitSeconds  Unit = "s"
+	UnitRate     Unit = "/s"
+	UnitShare    Unit = "share"
+	UnitCPUPer1k Unit = "s/1k requests"
+	UnitBytes    Unit = "bytes"
+)
+
+// Better is the direction in which a metric improves.
+type Better string
+
+// The directions.
+const (
+	BetterLower  Better = "lower"
+	BetterHigher Better = "higher"
+)
+
+// All returns every metric, in the order in which reports list them.
+func All() []Metric {
+	quantiles := []string{"p50", "p90", "p99", "p99.9", "mean"}
+	label := map[string]string{"p50": "median", "p90": "90th percentile", "p99": "99th percentile", "p99.9": "99.9th percentile", "mean": "mean"}
+	var all []Metric
+	for _, kind := range []string{"response", "service"} {
+		for _, q := range quantiles {
+			all = append(all, Metric{kind + "." + q, kind + " time, " + label[q], UnitSeconds, BetterLower})
+		}
+	}
+	return append(all,
+		Metric{"rate", "successes per second", UnitRate, BetterHigher},
+		Metric{"success", "share of successes", UnitShare, BetterHigher},
+		Metric{"cpu.total", "CPU of app, proxies and gateways", UnitCPUPer1k, BetterLower},
+		Metric{"cpu.app", "CPU of the app", UnitCPUPer1k, BetterLower},
+		Metric{"cpu.sidecar", "CPU of the sidecars", UnitCPUPer1k, BetterLower},
+		Metric{"cpu.generator", "CPU of the load generator", UnitCPUPer1k, BetterLower},
+		Metric{"memory.total", "peak memory of app, proxies and gateways", UnitBytes, BetterLower},
+		Metric{"memory.sidecar", "peak memory of the sidecars", UnitBytes, BetterLower},
+	)
+}
+
+// Names returns the names of all metrics.
+func Names() []string {
+	var names []string
+	for _, m := range All() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// Lookup finds a metric by name.
+func Lookup(name string) (Metric, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(m Metric) bool { return m.Name == name })
+	if i < 0 {
+		return Metric{}, false
+	}
+	return all[i], true
+}
+
+// Quantile returns the share that a latency metric's name asks for, e.g. 0.999
+// for "response.p99.9"; false for means and everything else.
+func Quantile(name string) (q float64, ok bool) {
+	_, p, found := strings.Cut(name, ".p")
+	if !found {
+		return 0, false
+	}
+	percent, err := strconv.ParseFloat(p, 64)
+	return percent / 100, err == nil
+}
+
+// Histogram returns the distribution that a latency metric is read from, or nil.
+func Histogram(o *model.Outcome, name string) *hist.Histogram {
+	if o.Load == nil {
+		return nil
+	}
+	switch {
+	case strings.HasPrefix(name, "response."):
+		return o.Load.Response
+	case strings.HasPrefix(name, "service."):
+		return o.Load.Service
+	}
+	return nil
+}
+
+// Of returns one metric of one trial. The error says why it cannot be given;
+// that a quantile rests on too few samples is for the caller to judge.
+func Of(o *model.Outcome, name string) (float64, error) {
+	if o.Load == nil {
+		return 0, fmt.Errorf("trial %d measured no load", o.Trial.Index)
+	}
+	group, part, _ := strings.Cut(name, ".")
+	switch group {
+	case "response", "service":
+		return latency(o, name)
+	case "rate":
+		return float64(o.Load.Succeeded) / o.Load.Elapsed.Seconds(), nil
+	case "success":
+		if o.Load.Due == 0 {
+			return 0, fmt.Errorf("trial %d sent nothing", o.Trial.Index)
+		}
+		return float64(o.Load.Succeeded) / float64(o.Load.Due), nil
+	case "cpu":
+		return cpu(o, part)
+	case "memory":
+		return memory(o, part)
+	}
+	return 0, fmt.Errorf("no metric %q; known: %s", name, strings.Join(Names(), ", "))
+}
+
+func latency(o *model.Outcome, name string) (float64, error) {
+	h := Histogram(o, name)
+	if h == nil || h.Count() == 0 {
+		return 0, fmt.Errorf("trial %d has no successes", o.Trial.Index)
+	}
+	if q, ok := Quantile(name); ok {
+		return h.Quantile(q).Seconds(), nil
+	}
+	return h.Mean().Seconds(), nil
+}
+
+func cpu(o *model.Outcome, part string) (float64, error) {
+	if o.Load.Succeeded == 0 {
+		return 0, fmt.Errorf("trial %d has no successes", o.Trial.Index)
+	}
+	var sum float64
+	found := false
+	for _, u := range Usages(o) {
+		if belongs(u.Component, part) {
+			sum, found = sum+u.CPU, true
+		}
+	}
+	if !found {
+		return absent(o, part)
+	}
+	return sum / float64(o.Load.Succeeded) * 1000, nil
+}
+
+func memory(o *model.Outcome, part string) (float64, error) {
+	var sum float64
+	found := false
+	for _, u := range Usages(o) {
+		if belongs(u.Component, part) {
+			sum, found = sum+u.MemoryPeak, true
+		}
+	}
+	if !found {
+		return absent(o, part)
+	}
+	return sum, nil
+}
+
+// absent tells a component that a variant does not have (it costs nothing)
+// from figures that this host cannot give.
+func absent(o *model.Outcome, part string) (float64, error) {
+	if len(o.Samples) > 0 && len(Usages(o)) > 0 {
+		return 0, nil
+	}
+	reason := "not sampled"
+	if len(o.Unavailable) > 0 {
+		reason = strings.Join(o.Unavailable, "; ")
+	}
+	return 0, fmt.Errorf("%s: %s", part, reason)
+}
+
+func belongs(component, part string) bool {
+	if part == "total" {
+		return component != string(model.ComponentGenerator)
+	}
+	return component == part
+}

@@ -1,0 +1,190 @@
+// Package runner carries out a plan: trial after trial, each deployed afresh,
+// each undone in reverse, each handed to the sink before the next begins.
+//
+// A trial reads from top to bottom in trial.go. A trial that breaks is an
+// outcome like any other; only what makes every further trial pointless (this
+// host cannot do it, the context has ended) ends the run.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/plan"
+)
+
+// Settings are what a run is made of; the caller owns all of it.
+type Settings struct {
+	Plan   plan.Plan
+	Target model.Target
+	App    model.App
+	// Stack makes a variant's layers anew for each trial, bottom up.
+	Stack func(v model.Variant) ([]model.Layer, error)
+	// Dial connects to the generator that runs in a pod.
+	Dial func(r model.Running) Generator
+	// Witness watches the wire during the ready gate; nil: nobody does.
+	Witness Witness
+	// Sink keeps outcomes; an error makes the run end after one more try.
+	Sink Sink
+	// Finished are the trials that need not be run again, from earlier sessions.
+	Finished []model.Outcome
+	// Stop is asked after every complete block from Design.Blocks on; the
+	// reason it returns is recorded. nil: all blocks are run.
+	Stop     func(outcomes []model.Outcome) (reason string, stop bool)
+	Progress Progress
+	// SampleEvery is the time between resource readings in the window.
+	SampleEvery time.Duration
+}
+
+// Generator is the load generator in a client pod.
+type Generator interface {
+	// Gate sends requests one after another until enough right answers have
+	// come in a row; it returns what it saw also when they have not.
+	Gate(ctx context.Context, job GateJob) (model.Ready, error)
+	// Load runs one load. onWindow is called once, before the measured window
+	// opens; onProgress a few times a second.
+	Load(ctx context.Context, job LoadJob, onWindow func(model.Window), onProgress func(LoadProgress)) (*model.LoadResult, error)
+}
+
+// Witness watches the wire at a pod until stop is called, and says what it saw.
+type Witness interface {
+	Watch(ctx context.Context, s model.Site, pod string) (stop func() (model.Ledger, error), err error)
+}
+
+// Artefacter is a layer that has something to keep in the run folder besides
+// logs, e.g. its live configuration; by file name. It must hold no secrets.
+type Artefacter interface {
+	Artefacts(ctx context.Context, s model.Site) (map[string][]byte, error)
+}
+
+// Sink keeps outcomes, with the files that came with them by name.
+type Sink interface {
+	Outcome(o model.Outcome, files map[string][]byte) error
+}
+
+// Progress is told what happens, as it happens, from one goroutine at a time.
+type Progress interface {
+	Started(t model.Trial, done, total int)
+	Step(t model.Trial, step string)
+	Load(t model.Trial, p LoadProgress)
+	Finished(o *model.Outcome, done, total int)
+}
+
+// End is how a run ended.
+type End struct {
+	Outcomes []model.Outcome // of all sessions
+	Reason   string
+	Complete bool
+	// Unkept are outcomes that the sink could not keep, e.g. on a full disk.
+	Unkept int
+}
+
+// Run carries out the plan. The error is what ended the run early: an
+// UnsupportedError, a sink that cannot keep anything, or the context's end.
+func Run(ctx context.Context, s Settings) (End, error) {
+	r := &run{Settings: s, outcomes: append([]model.Outcome(nil), s.Finished...), total: len(s.Plan.Trials)}
+	have := map[int]bool{}
+	for i := range s.Finished {
+		have[s.Finished[i].Trial.Index] = true
+	}
+	r.done = len(have)
+	block := 0
+	for _, t := range s.Plan.Trials {
+		if t.Block != block {
+			if reason, stop := r.enough(block); stop {
+				return r.end(reason, true), nil
+			}
+			block = t.Block
+		}
+		if have[t.Index] {
+			continue
+		}
+		if err := r.one(ctx, t); err != nil {
+			return r.end(stopped(err), false), err
+		}
+	}
+	if err := r.flush(); err != nil {
+		return r.end("results could not be kept: "+err.Error(), false), err
+	}
+	return r.end("all planned blocks were run", true), nil
+}
+
+type run struct {
+	Settings
+	outcomes []model.Outcome
+	pending  []kept
+	done     int
+	total    int
+}
+
+// kept is an outcome that waits for the sink to work again.
+type kept struct {
+	outcome model.Outcome
+	files   map[string][]byte
+}
+
+func (r *run) one(ctx context.Context, t model.Trial) error {
+	r.Progress.Started(t, r.done, r.total)
+	outcome, files, err := r.trial(ctx, t)
+	if ctx.Err() != nil {
+		return fmt.Errorf("trial %d was interrupted and is not kept: %w", t.Index, context.Cause(ctx))
+	}
+	if errors.Is(err, model.ErrUnsupported) {
+		return err
+	}
+	r.outcomes = append(r.outcomes, outcome)
+	r.done++
+	r.keep(outcome, files)
+	r.Progress.Finished(&outcome, r.done, r.total)
+	return nil
+}
+
+// keep hands an outcome to the sink. What cannot be kept now (a full disk) is
+// marked failed, without its bulk, and tried again after the next trial.
+func (r *run) keep(o model.Outcome, files map[string][]byte) {
+	if err := r.flush(); err == nil {
+		err = r.Sink.Outcome(o, files)
+		if err == nil {
+			return
+		}
+		o = model.Outcome{
+			Schema: o.Schema, Trial: o.Trial, Started: o.Started, Steps: o.Steps,
+			Failure: &model.Failure{Step: "writing its results", Error: err.Error()},
+		}
+		r.outcomes[len(r.outcomes)-1] = o
+		files = nil
+	}
+	r.pending = append(r.pending, kept{o, files})
+}
+
+func (r *run) flush() error {
+	for len(r.pending) > 0 {
+		p := r.pending[0]
+		if err := r.Sink.Outcome(p.outcome, p.files); err != nil {
+			return err
+		}
+		r.pending = r.pending[1:]
+	}
+	return nil
+}
+
+func (r *run) enough(block int) (string, bool) {
+	if r.Stop == nil || block < r.Plan.Study.Design.Blocks {
+		return "", false
+	}
+	return r.Stop(r.outcomes)
+}
+
+func (r *run) end(reason string, complete bool) End {
+	return End{Outcomes: r.outcomes, Reason: reason, Complete: complete && len(r.pending) == 0, Unkept: len(r.pending)}
+}
+
+func stopped(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return err.Error()
+}

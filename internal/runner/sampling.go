@@ -1,0 +1,105 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// sampling reads samplers at both edges of the measured window and at equal
+// steps between, so that counters need (almost) no interpolation.
+type sampling struct {
+	samplers []model.Sampler
+	every    time.Duration
+	cancel   context.CancelFunc
+	done     chan struct{}
+	order    []string
+	series   map[string]*model.Series
+	buf      []model.Reading
+	// clock is the samplers' clock at the local time read.
+	clock int64
+	read  time.Time
+	err   error
+}
+
+// lastReading is how long the load's end may come before the reading at the
+// window's end: scheduling delay on a busy host.
+const lastReading = 250 * time.Millisecond
+
+func newSampling(samplers []model.Sampler, every time.Duration) *sampling {
+	return &sampling{samplers: samplers, every: every, done: make(chan struct{}), series: map[string]*model.Series{}}
+}
+
+// start returns at once; the readings end with the window or with stop.
+func (s *sampling) start(ctx context.Context, w model.Window) {
+	ctx, s.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(s.done)
+		s.once(ctx) // tells the time of the samplers' clock
+		for at := w.Start; s.wait(ctx, at); at = min(at+s.every.Nanoseconds(), w.End) {
+			s.once(ctx)
+			if at == w.End {
+				return
+			}
+		}
+	}()
+}
+
+// wait returns false if the context ends, or there is no clock to wait by.
+func (s *sampling) wait(ctx context.Context, at int64) bool {
+	if s.read.IsZero() {
+		return false
+	}
+	timer := time.NewTimer(time.Duration(at-s.clock) - time.Since(s.read))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (s *sampling) once(ctx context.Context) {
+	s.buf = s.buf[:0]
+	for _, sampler := range s.samplers {
+		var err error
+		if s.buf, err = sampler.Sample(ctx, s.buf); err != nil && ctx.Err() == nil {
+			s.err = errors.Join(s.err, err)
+		}
+	}
+	for _, r := range s.buf {
+		key := r.Subject + "\x00" + r.Metric
+		one := s.series[key]
+		if one == nil {
+			one = &model.Series{Subject: r.Subject, Metric: r.Metric}
+			s.series[key] = one
+			s.order = append(s.order, key)
+		}
+		one.At = append(one.At, r.At)
+		one.Values = append(one.Values, r.Value)
+		s.clock, s.read = r.At, time.Now()
+	}
+}
+
+// stop ends the readings and returns them; without a start there are none.
+func (s *sampling) stop() ([]model.Series, error) {
+	if s.cancel == nil {
+		return nil, nil
+	}
+	last := time.NewTimer(lastReading)
+	defer last.Stop()
+	select {
+	case <-s.done: // the reading at the window's end has been taken
+	case <-last.C: // the load ended early
+	}
+	s.cancel()
+	<-s.done
+	var all []model.Series
+	for _, key := range s.order {
+		all = append(all, *s.series[key])
+	}
+	return all, s.err
+}
