@@ -1,0 +1,194 @@
+package sys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Command is a program to start.
+type Command struct {
+	Argv []string
+	Env  []string
+	Dir  string
+	// Netns is where it runs; nil: where this process is.
+	Netns *Netns
+	CPUs  []int
+	// Group accounts for it from its first instruction; nil: not accounted.
+	Group *Cgroup
+	Stdin io.Reader
+	// Files, if set, are its standard input, output and error themselves.
+	Files  [3]*os.File
+	Output io.Writer // standard output and error, unless Piped
+	Piped  bool      // standard input and output through Process.Stream
+}
+
+// Process is a started program.
+type Process struct {
+	cmd    *exec.Cmd
+	group  *Cgroup
+	done   chan struct{}
+	stream io.ReadWriteCloser
+	mu     sync.Mutex
+	asked  bool
+	err    error
+}
+
+// stream is both directions of a child's standard files.
+type stream struct {
+	io.Reader
+	in  io.WriteCloser
+	out io.Closer
+}
+
+func (s stream) Write(p []byte) (int, error) { return s.in.Write(p) }
+func (s stream) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
+
+// Start starts a program on a thread that has first gone where the program is
+// to be: its namespace, CPUs and cgroup are then its own from birth.
+func Start(c Command) (*Process, error) {
+	p := &Process{group: c.Group, done: make(chan struct{})}
+	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // processes outlive the call that starts them; Stop ends them
+	p.cmd.Env, p.cmd.Dir, p.cmd.Stdin = c.Env, c.Dir, c.Stdin
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.Stdout, p.cmd.Stderr = c.Output, c.Output
+	p.cmd.WaitDelay = time.Second
+	if c.Files[0] != nil {
+		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = c.Files[0], c.Files[1], c.Files[2]
+	}
+	closeAfter, err := p.pipe(c)
+	if err != nil {
+		return nil, err
+	}
+	err = onThrowawayThread(func() error {
+		if err := prepareThread(c, p.cmd.SysProcAttr); err != nil {
+			return err
+		}
+		return p.cmd.Start()
+	})
+	for _, f := range closeAfter {
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", c.Argv[0], err)
+	}
+	go p.wait()
+	return p, nil
+}
+
+func (p *Process) pipe(c Command) (closeAfter []*os.File, err error) {
+	if !c.Piped {
+		return nil, nil
+	}
+	inR, inW, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("making a pipe: %w", err)
+	}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("making a pipe: %w", err), inR.Close(), inW.Close())
+	}
+	p.cmd.Stdin, p.cmd.Stdout = inR, outW
+	p.stream = stream{outR, inW, outR}
+	return []*os.File{inR, outW}, nil
+}
+
+func prepareThread(c Command, attr *syscall.SysProcAttr) error {
+	if c.Netns != nil {
+		if err := c.Netns.enter(); err != nil {
+			return err
+		}
+	}
+	if err := setAffinity(c.CPUs); err != nil {
+		return err
+	}
+	return c.Group.join(attr)
+}
+
+func (p *Process) wait() {
+	err := p.cmd.Wait()
+	p.mu.Lock()
+	if !p.asked {
+		if err == nil {
+			err = errors.New("exited with status 0 without being asked to")
+		}
+		p.err = err
+	}
+	p.mu.Unlock()
+	close(p.done)
+}
+
+// PID is the process's number in this pid namespace.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Err says why it ended; nil while it runs, or if it was asked to.
+func (p *Process) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// ExitCode is the exit status, 128 + signal where one ended it; only after Done.
+func (p *Process) ExitCode() int {
+	if s, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		return 128 + int(s.Signal())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Stream is standard input and output; nil unless Piped.
+func (p *Process) Stream() io.ReadWriteCloser { return p.stream }
+
+// Signal sends a signal to the process's group.
+func (p *Process) Signal(s syscall.Signal) error {
+	if err := unix.Kill(-p.PID(), s); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signalling process %d: %w", p.PID(), err)
+	}
+	return nil
+}
+
+// stopGrace is how long a process may take to end by itself when asked.
+const stopGrace = 2 * time.Second
+
+// Stop asks the process to end, and after two seconds (or when the context
+// ends) kills it and its whole group. It returns when it is gone.
+func (p *Process) Stop(ctx context.Context) error {
+	p.mu.Lock()
+	p.asked = true
+	p.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.kill() // children may be left
+	default:
+	}
+	if p.stream != nil {
+		_ = p.stream.Close() // the end of its input asks it to end; it may have closed it itself
+	}
+	err := p.Signal(unix.SIGTERM)
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return errors.Join(err, p.kill())
+}
+
+// kill makes sure that nothing of the process is left.
+func (p *Process) kill() error {
+	err := errors.Join(p.Signal(unix.SIGKILL), p.group.Kill())
+	<-p.done
+	return err
+}
