@@ -164,25 +164,27 @@ func (g *Cgroup) Limit(cpu float64, memory uint64) error {
 
 // join moves the calling thread into the group, so that what it forks is born
 // there. Version 2 cannot move one thread; there the fork itself does it.
-func (g *Cgroup) join(attr *syscall.SysProcAttr) error {
+// release is called after the fork.
+func (g *Cgroup) join(attr *syscall.SysProcAttr) (release func() error, err error) {
+	release = func() error { return nil }
 	if g == nil {
-		return nil
+		return release, nil
 	}
 	if g.version == 2 {
-		dir, err := os.Open(g.dirs[""])
+		fd, err := unix.Open(g.dirs[""], unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return fmt.Errorf("opening a cgroup: %w", err)
+			return release, fmt.Errorf("opening a cgroup: %w", err)
 		}
-		attr.UseCgroupFD, attr.CgroupFD = true, int(dir.Fd())
-		return nil
+		attr.UseCgroupFD, attr.CgroupFD = true, fd
+		return func() error { return unix.Close(fd) }, nil
 	}
 	tid := strconv.Itoa(unix.Gettid())
 	for _, dir := range g.dirs {
 		if err := writeFile(filepath.Join(dir, "tasks"), tid); err != nil {
-			return err
+			return release, err
 		}
 	}
-	return nil
+	return release, nil
 }
 
 // Files returns the files that the group's usage is read from: CPU time, CPU

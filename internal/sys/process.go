@@ -69,10 +69,11 @@ func Start(c Command) (*Process, error) {
 		return nil, err
 	}
 	err = onThrowawayThread(func() error {
-		if err := prepareThread(c, p.cmd.SysProcAttr); err != nil {
+		release, err := prepareThread(c, p.cmd.SysProcAttr)
+		if err != nil {
 			return err
 		}
-		return p.cmd.Start()
+		return errors.Join(p.cmd.Start(), release())
 	})
 	for _, f := range closeAfter {
 		err = errors.Join(err, f.Close())
@@ -101,14 +102,14 @@ func (p *Process) pipe(c Command) (closeAfter []*os.File, err error) {
 	return []*os.File{inR, outW}, nil
 }
 
-func prepareThread(c Command, attr *syscall.SysProcAttr) error {
+func prepareThread(c Command, attr *syscall.SysProcAttr) (release func() error, err error) {
 	if c.Netns != nil {
 		if err := c.Netns.enter(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := setAffinity(c.CPUs); err != nil {
-		return err
+		return nil, err
 	}
 	return c.Group.join(attr)
 }

@@ -200,3 +200,26 @@ func RaiseOpenFiles() error {
 	}
 	return nil
 }
+
+// Lock makes a file and holds an exclusive lock on it until the file is closed
+// or this process ends, however it ends.
+func Lock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("making a lock: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(fmt.Errorf("taking the lock %s: %w", path, err), f.Close())
+	}
+	return f, nil
+}
+
+// Locked says whether a live process holds the lock.
+func Locked(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() //nolint:errcheck // only read
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
