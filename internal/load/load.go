@@ -72,14 +72,14 @@ func (c Constant) Due(k uint64) (time.Duration, bool) {
 
 // Job is one load to run.
 type Job struct {
-	Load      model.Load
-	Session   func() Session
-	Targets   []netip.AddrPort // connections are spread over them in turn
-	Warmup    time.Duration
-	Expect    Expect
-	Workers   int // threads; 0: one
-	OnWindow  func(model.Window)
-	OnProgess func(Progress)
+	Load       model.Load
+	Session    func() Session
+	Targets    []netip.AddrPort // connections are spread over them in turn
+	Warmup     time.Duration
+	Expect     Expect
+	Workers    int // threads; 0: one
+	OnWindow   func(model.Window)
+	OnProgress func(Progress)
 }
 
 // Expect is what a right answer looks like, from the ready gate.
@@ -151,7 +151,7 @@ func watch(ctx context.Context, j Job, workers []*worker, finished <-chan struct
 			<-finished
 			return
 		case <-tick.C:
-			if j.OnProgess == nil {
+			if j.OnProgress == nil {
 				continue
 			}
 			var p Progress
@@ -160,7 +160,7 @@ func watch(ctx context.Context, j Job, workers []*worker, finished <-chan struct
 				p.Succeeded += w.live.ok.Load()
 				p.Failed += w.live.failed.Load()
 			}
-			j.OnProgess(p)
+			j.OnProgress(p)
 		}
 	}
 }
