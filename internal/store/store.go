@@ -63,8 +63,9 @@ type Session struct {
 
 // End says why and when a run ended.
 type End struct {
-	At     time.Time `json:"at"`
-	Reason string    `json:"reason"`
+	At       time.Time `json:"at"`
+	Reason   string    `json:"reason"`
+	Complete bool      `json:"complete"` // as planned, or by the stop rule
 }
 
 // Record is one line of records.jsonl; exactly one of the three is set.

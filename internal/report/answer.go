@@ -1,0 +1,135 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/windtunnel/windtunnel/internal/metric"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// answer says in sentences what the comparisons show, most important first.
+func answer(m *Model) []string {
+	var out []string
+	for _, l := range m.Loads {
+		for _, v := range m.Variants {
+			if !v.Baseline && !v.Control {
+				out = append(out, m.sentence(v, l))
+			}
+		}
+	}
+	if m.Run.Failed > 0 {
+		out = append(out, fmt.Sprintf("%d of %d trials failed; they are shown, and their blocks are used without them.", m.Run.Failed, m.Run.Done))
+	}
+	if n := invalidTrials(m); n > 0 {
+		out = append(out, fmt.Sprintf("%d trials are invalid and not used: see the findings.", n))
+	}
+	return out
+}
+
+func invalidTrials(m *Model) int {
+	n := 0
+	for _, t := range m.Trials {
+		if t.State == "invalid" {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *Model) sentence(v Variant, l Load) string {
+	c := m.Comparison(v.Name, l.Name, "response.p50")
+	head := fmt.Sprintf("%s under %s: ", v.Name, l.Name)
+	switch {
+	case c == nil || c.Difference == nil:
+		reason := "not measured"
+		if c != nil {
+			reason = c.Reason
+		}
+		return head + "cannot be compared (" + reason + ")."
+	case c.Verdict == VerdictDifferent:
+		text := head + FormatDifference(metric.UnitSeconds, *c.Difference) + " at the median"
+		if c.Ratio != nil {
+			text += ", " + FormatRatio(*c.Ratio)
+		}
+		return text + m.alsoCPU(v, l) + "."
+	case c.Verdict == VerdictEquivalent:
+		return head + "equivalent to " + m.Run.Baseline + " at the median, within the study's margin" + m.alsoCPU(v, l) + "."
+	}
+	return head + fmt.Sprintf("no difference shown at the median (one of %s would have been)", Format(metric.UnitSeconds, c.Detectable)) + m.alsoCPU(v, l) + "."
+}
+
+func (m *Model) alsoCPU(v Variant, l Load) string {
+	c := m.Comparison(v.Name, l.Name, "cpu.total")
+	if c == nil || c.Difference == nil || c.Verdict != VerdictDifferent {
+		return ""
+	}
+	return "; CPU per 1,000 requests " + FormatDifference(metric.UnitCPUPer1k, *c.Difference)
+}
+
+// gates judges the study's gates by the interval's unfavourable end, so that
+// noise neither passes nor fails a build.
+func gates(s model.Study, m *Model) []Gate {
+	out := []Gate{}
+	for _, g := range s.Gates {
+		for _, l := range s.Loads {
+			if g.Load == "" || g.Load == l.Name {
+				out = append(out, m.gate(g, l.Name))
+			}
+		}
+	}
+	return out
+}
+
+func (m *Model) gate(g model.Gate, load string) Gate {
+	out := Gate{Text: g.Text}
+	c := m.Cell(g.Variant, load, g.Metric)
+	if c == nil || c.Estimate == nil {
+		out.Detail = load + ": not measured"
+		if c != nil && c.Reason != "" {
+			out.Detail += " (" + c.Reason + ")"
+		}
+		return out
+	}
+	def, _ := metric.Lookup(g.Metric)
+	switch g.Op {
+	case "<":
+		out.Value = c.Estimate.Hi
+		out.Passed = out.Value < g.Value
+	case "<=":
+		out.Value = c.Estimate.Hi
+		out.Passed = out.Value <= g.Value
+	case ">":
+		out.Value = c.Estimate.Lo
+		out.Passed = out.Value > g.Value
+	default:
+		out.Value = c.Estimate.Lo
+		out.Passed = out.Value >= g.Value
+	}
+	out.Detail = fmt.Sprintf("%s: %s, unfavourable end %s", load, strings.TrimSpace(FormatEstimate(def.Unit, *c.Estimate)), Format(def.Unit, out.Value))
+	return out
+}
+
+// Failed says whether a gate of the study failed.
+func (m *Model) Failed() bool {
+	for _, g := range m.Gates {
+		if !g.Passed {
+			return true
+		}
+	}
+	return false
+}
+
+// Narrow says whether every primary interval's half-width is under the share
+// of its estimate that the study's stop rule asks for.
+func (m *Model) Narrow(width float64) bool {
+	for _, c := range m.Comparisons {
+		if c.Exploratory || c.Metric == "success" {
+			continue
+		}
+		if c.Ratio == nil || (c.Ratio.Hi-c.Ratio.Lo)/2 > width*c.Ratio.Value {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,317 @@
+package report
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/windtunnel/windtunnel/internal/audit"
+	"github.com/windtunnel/windtunnel/internal/hist"
+	"github.com/windtunnel/windtunnel/internal/metric"
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/stats"
+)
+
+// curveQuantiles are the points of a percentile curve: even steps on the
+// 1/(1-q) axis.
+func curveQuantiles() []float64 {
+	q := []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85}
+	for tail := 0.1; tail > 1e-6; tail /= 10 {
+		for _, step := range []float64{1, 0.75, 0.5, 0.35, 0.2, 0.14} {
+			q = append(q, 1-tail*step)
+		}
+	}
+	return q
+}
+
+// curves are pooled over blocks, with the range over blocks as a band; they
+// end where fewer than ten samples lie beyond.
+func (b *builder) curves() []Curve {
+	kinds := []struct {
+		name string
+		of   func(*model.LoadResult) *hist.Histogram
+	}{
+		{"response", func(r *model.LoadResult) *hist.Histogram { return r.Response }},
+		{"service", func(r *model.LoadResult) *hist.Histogram { return r.Service }},
+		{"failed", func(r *model.LoadResult) *hist.Histogram { return r.FailedResponse }},
+	}
+	curves := []Curve{}
+	for _, v := range b.study.Variants {
+		for _, l := range b.study.Loads {
+			for _, k := range kinds {
+				var hists []*hist.Histogram
+				for _, o := range b.of(v.Name, l.Name) {
+					if h := k.of(o.Load); h != nil && h.Count() > 0 {
+						hists = append(hists, h)
+					}
+				}
+				if len(hists) > 0 {
+					curves = append(curves, curve(v.Name, l.Name, k.name, hists))
+				}
+			}
+		}
+	}
+	return curves
+}
+
+func curve(variant, load, kind string, hists []*hist.Histogram) Curve {
+	total := &hist.Histogram{}
+	for _, h := range hists {
+		total.Merge(h)
+	}
+	c := Curve{Variant: variant, Load: load, Kind: kind, N: total.Count()}
+	for _, q := range curveQuantiles() {
+		if q > 0.5 && !stats.QuantileAllowed(total.Count(), q) {
+			break
+		}
+		p := CurvePoint{Q: q, Value: total.Quantile(q).Seconds()}
+		p.Lo, p.Hi = p.Value, p.Value
+		for _, h := range hists {
+			v := h.Quantile(q).Seconds()
+			p.Lo, p.Hi = min(p.Lo, v), max(p.Hi, v)
+		}
+		c.Points = append(c.Points, p)
+	}
+	return c
+}
+
+func (b *builder) timelines() []Timeline {
+	all := []Timeline{}
+	for i := range b.outcomes {
+		o := &b.outcomes[i]
+		if o.Load == nil || len(o.Load.Timeline.Slots) == 0 {
+			continue
+		}
+		all = append(all, timeline(o.Trial.Index, o.Load.Timeline))
+	}
+	return all
+}
+
+func timeline(trial int, t model.Timeline) Timeline {
+	out := Timeline{Trial: trial, SlotWidth: t.SlotWidth.Seconds(), Cells: [][3]uint32{}}
+	low, high := uint32(hist.Cells), uint32(0)
+	for _, s := range t.Slots {
+		for _, c := range s.Cells {
+			low, high = min(low, c[0]), max(high, c[0])
+		}
+	}
+	for c := low; c <= high; c++ {
+		lo, hi := hist.CellBounds(c)
+		out.Bounds = append(out.Bounds, lo.Seconds())
+		if c == high {
+			out.Bounds = append(out.Bounds, (hi + 1).Seconds())
+		}
+	}
+	for i, s := range t.Slots {
+		out.Succeeded, out.Failed = append(out.Succeeded, s.Succeeded), append(out.Failed, s.Failed)
+		out.MeanSecond, out.MaxSecond = append(out.MeanSecond, s.Mean.Seconds()), append(out.MaxSecond, s.Max.Seconds())
+		for _, c := range s.Cells {
+			out.Cells = append(out.Cells, [3]uint32{uint32(i), c[0] - low, c[1]})
+		}
+	}
+	return out
+}
+
+// use is what one component used in one trial.
+type use struct{ cores, per1k, throttled, memory float64 }
+
+// resources sums components over pods of one role, e.g. "server sidecar".
+func (b *builder) resources() []Resource {
+	all := []Resource{}
+	for _, v := range b.study.Variants {
+		for _, l := range b.study.Loads {
+			byName := map[string][]use{}
+			for _, o := range b.of(v.Name, l.Name) {
+				for name, u := range b.uses(o) {
+					byName[name] = append(byName[name], u)
+				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(byName)) {
+				all = append(all, resource(v.Name, l.Name, name, byName[name]))
+			}
+		}
+	}
+	return all
+}
+
+func (b *builder) uses(o *model.Outcome) map[string]use {
+	role := map[string]string{}
+	for _, n := range b.study.Topology.Nodes() {
+		for _, p := range n.Pods {
+			role[p.Name] = p.Role
+		}
+	}
+	sums := map[string]use{}
+	for _, u := range metric.Usages(o) {
+		name := u.Component
+		if u.Component != string(model.ComponentGenerator) {
+			name = strings.TrimSpace(role[u.Pod] + " " + u.Component)
+		}
+		s := sums[name]
+		s.cores += u.CPU / o.Window.Duration().Seconds()
+		s.per1k += u.CPU / float64(max(o.Load.Succeeded, 1)) * 1000
+		s.throttled += u.Throttled
+		s.memory += u.MemoryPeak
+		sums[name] = s
+	}
+	return sums
+}
+
+func resource(variant, load, name string, uses []use) Resource {
+	of := func(get func(use) float64) *Estimate {
+		var v []float64
+		for _, u := range uses {
+			v = append(v, get(u))
+		}
+		slices.Sort(v)
+		return &Estimate{Value: stats.HodgesLehmann(v), Lo: v[0], Hi: v[len(v)-1], N: len(v), Method: "Hodges-Lehmann, range over blocks"}
+	}
+	return Resource{
+		Variant: variant, Load: load, Component: name,
+		Cores: of(func(u use) float64 { return u.cores }), CPUPer1k: of(func(u use) float64 { return u.per1k }),
+		Throttled: of(func(u use) float64 { return u.throttled }), Memory: of(func(u use) float64 { return u.memory }),
+	}
+}
+
+// ledger has one row a fact and one cell a variant, from all its trials.
+func (b *builder) ledger() []LedgerRow {
+	type entry struct {
+		values, sources map[string]bool
+		claims          []model.Claim
+	}
+	rows := map[string]map[string]*entry{}
+	at := func(key, variant string) *entry {
+		if rows[key] == nil {
+			rows[key] = map[string]*entry{}
+		}
+		if rows[key][variant] == nil {
+			rows[key][variant] = &entry{values: map[string]bool{}, sources: map[string]bool{}}
+		}
+		return rows[key][variant]
+	}
+	broken := map[string]bool{}
+	for i := range b.outcomes {
+		o := &b.outcomes[i]
+		for _, f := range o.Ledger {
+			e := at(f.Key, o.Trial.Variant)
+			e.values[f.Value], e.sources[f.Source] = true, true
+		}
+		for _, c := range o.Claims {
+			e := at(c.Key, o.Trial.Variant)
+			if !slices.Contains(e.claims, c) {
+				e.claims = append(e.claims, c)
+			}
+			if o.Failure == nil && !slices.Contains(audit.Seen(o.Ledger, c), c.Value) {
+				broken[c.Key+"\x00"+o.Trial.Variant] = true
+			}
+		}
+	}
+	var out []LedgerRow
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		row := LedgerRow{Key: key}
+		for _, v := range b.study.Variants {
+			cell := LedgerCell{Values: []string{}, Sources: []string{}, Broken: broken[key+"\x00"+v.Name]}
+			if e := rows[key][v.Name]; e != nil {
+				cell.Values, cell.Sources = slices.Sorted(maps.Keys(e.values)), slices.Sorted(maps.Keys(e.sources))
+				for _, c := range e.claims {
+					cell.Claimed = c.Value
+				}
+			}
+			row.Differs = row.Differs || (len(row.Cells) > 0 && !slices.Equal(row.Cells[0].Values, cell.Values))
+			row.Cells = append(row.Cells, cell)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+func (b *builder) topology() Topology {
+	var t Topology
+	var client, server Node
+	for _, r := range b.study.Topology.Regions {
+		for _, c := range r.Clusters {
+			for _, n := range c.Nodes {
+				node := Node{Region: r.Name, Cluster: c.Name, Name: n.Name, Pods: []Pod{}}
+				for _, p := range n.Pods {
+					node.Pods = append(node.Pods, Pod{Name: p.Name, Role: p.Role})
+				}
+				if slices.ContainsFunc(n.Pods, func(p model.PodSpec) bool { return p.Role == "client" }) {
+					client = node
+				} else {
+					server = node
+				}
+				t.Nodes = append(t.Nodes, node)
+			}
+		}
+	}
+	for _, v := range b.study.Variants {
+		t.Paths = append(t.Paths, Path{Variant: v.Name, Hops: b.hops(v, client, server)})
+	}
+	return t
+}
+
+// hops says the way of a request from the components that ran, and the facts
+// that were observed.
+func (b *builder) hops(v model.Variant, client, server Node) []string {
+	ran := map[string]bool{}
+	dnat := false
+	for i := range b.outcomes {
+		o := &b.outcomes[i]
+		if o.Trial.Variant != v.Name {
+			continue
+		}
+		for name := range b.uses(&model.Outcome{Samples: o.Samples, Window: o.Window, Load: &model.LoadResult{}}) {
+			ran[name] = true
+		}
+		for _, f := range o.Ledger {
+			dnat = dnat || (f.Key == model.FactBalancing && strings.Contains(f.Value, "DNAT"))
+		}
+	}
+	name := func(n Node, role string) string {
+		for _, p := range n.Pods {
+			if p.Role == role {
+				return p.Name
+			}
+		}
+		return role
+	}
+	hops := []string{name(client, "client") + " generator"}
+	if ran["client sidecar"] {
+		hops = append(hops, name(client, "client")+" sidecar")
+	}
+	if dnat && !ran["client sidecar"] {
+		hops = append(hops, client.Name+" nftables")
+	}
+	if ran["server sidecar"] {
+		hops = append(hops, name(server, "server")+" sidecar")
+	}
+	return append(hops, name(server, "server")+" app")
+}
+
+func (b *builder) trials() []Trial {
+	var all []Trial
+	for i := range b.outcomes {
+		o := &b.outcomes[i]
+		t := Trial{
+			Index: o.Trial.Index, Block: o.Trial.Block, Order: o.Trial.Order, Variant: o.Trial.Variant, Load: o.Trial.Load,
+			State: "done", Started: o.Started, Logs: o.Logs,
+		}
+		if b.invalid[o.Trial.Index] {
+			t.State = "invalid"
+		}
+		if o.Failure != nil {
+			t.State, t.Error = "failed", o.Failure.Step+": "+o.Failure.Error
+		}
+		set := func(dst *float64, name string) {
+			if v, err := metric.Of(o, name); err == nil {
+				*dst = v
+			}
+		}
+		set(&t.Rate, "rate")
+		set(&t.P50, "response.p50")
+		set(&t.P99, "response.p99")
+		set(&t.Success, "success")
+		all = append(all, t)
+	}
+	return all
+}
