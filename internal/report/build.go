@@ -96,8 +96,8 @@ func (b *builder) completeBlocks() int {
 func describeRun(run *store.Run, p plan.Plan) Run {
 	r := Run{
 		ID: run.Meta.ID, Started: run.Meta.Created, Target: p.Study.Target, Command: run.Meta.Command,
-		Verify: "windtunnel verify " + run.Meta.ID, Baseline: p.Study.Baseline, Planned: len(p.Trials), Done: len(run.Outcomes),
-		PlanDigest: p.Digest, Seed: p.Study.Design.Seed, Level: stats.Level, Stopped: "not finished: windtunnel run --resume " + run.Meta.ID,
+		Verify: "windtunnel verify runs/" + run.Meta.ID, Baseline: p.Study.Baseline, Planned: len(p.Trials), Done: len(run.Outcomes),
+		PlanDigest: p.Digest, Seed: p.Study.Design.Seed, Level: stats.Level, Stopped: "not finished: windtunnel run --resume runs/" + run.Meta.ID,
 	}
 	for _, o := range run.Outcomes {
 		if o.Failure != nil {
@@ -367,4 +367,13 @@ func orNo(s string) string {
 		return "no"
 	}
 	return s
+}
+
+// FromOutcomes builds the cells and comparisons alone, for a run under way.
+func FromOutcomes(p plan.Plan, outcomes []model.Outcome) *Model {
+	b := newBuilder(p.Study, model.Host{}, outcomes)
+	m := &Model{}
+	b.cells(m)
+	b.compare(m)
+	return m
 }

@@ -4,6 +4,8 @@
 package report
 
 import (
+	"context"
+	"io"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -266,4 +268,9 @@ type Gate struct {
 type Entry struct {
 	Key   string `json:"key"`
 	Value string `json:"value"`
+}
+
+// Format writes a model for people or programs.
+type Format interface {
+	Write(ctx context.Context, w io.Writer, m *Model) error
 }

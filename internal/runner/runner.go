@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/plan"
 )
@@ -23,8 +24,6 @@ type Settings struct {
 	App    model.App
 	// Stack makes a variant's layers anew for each trial, bottom up.
 	Stack func(v model.Variant) ([]model.Layer, error)
-	// Dial connects to the generator that runs in a pod.
-	Dial func(r model.Running) Generator
 	// Witness watches the wire during the ready gate; nil: nobody does.
 	Witness Witness
 	// Sink keeps outcomes; an error makes the run end after one more try.
@@ -37,16 +36,6 @@ type Settings struct {
 	Progress Progress
 	// SampleEvery is the time between resource readings in the window.
 	SampleEvery time.Duration
-}
-
-// Generator is the load generator in a client pod.
-type Generator interface {
-	// Gate sends requests one after another until enough right answers have
-	// come in a row; it returns what it saw also when they have not.
-	Gate(ctx context.Context, job GateJob) (model.Ready, error)
-	// Load runs one load. onWindow is called once, before the measured window
-	// opens; onProgress a few times a second.
-	Load(ctx context.Context, job LoadJob, onWindow func(model.Window), onProgress func(LoadProgress)) (*model.LoadResult, error)
 }
 
 // Witness watches the wire at a pod until stop is called, and says what it saw.
@@ -69,7 +58,7 @@ type Sink interface {
 type Progress interface {
 	Started(t model.Trial, done, total int)
 	Step(t model.Trial, step string)
-	Load(t model.Trial, p LoadProgress)
+	Load(t model.Trial, p agent.Progress)
 	Finished(o *model.Outcome, done, total int)
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -21,34 +22,6 @@ const (
 	maxFileBytes = 1 << 20          // of one log or artefact in the run folder
 )
 
-// GateJob asks the generator for the ready gate.
-type GateJob struct {
-	Load    model.Load
-	Targets []netip.AddrPort
-	Host    string // authority that requests carry
-	Streak  int
-	Timeout time.Duration
-	// Identities that may answer; none: any.
-	Identities []string
-}
-
-// LoadJob asks the generator for one load.
-type LoadJob struct {
-	Load       model.Load
-	Targets    []netip.AddrPort
-	Host       string
-	Warmup     time.Duration
-	Seed       uint64
-	Payload    string // digest of the right body, from the ready gate
-	Identities []string
-}
-
-// LoadProgress is how a load is doing, warm-up included.
-type LoadProgress struct {
-	Due, Succeeded, Failed uint64
-	P50, P99               time.Duration
-}
-
 // trial is one trial under way.
 type trial struct {
 	*run
@@ -60,7 +33,7 @@ type trial struct {
 	layers  []model.Layer
 	undo    []func(context.Context) error
 	files   map[string][]byte
-	gen     Generator
+	gen     *agent.Client
 	targets []netip.AddrPort
 	began   time.Time
 }
@@ -208,15 +181,15 @@ func (t *trial) startGenerator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	agent, err := pod.Start(ctx, model.Process{
+	process, err := pod.Start(ctx, model.Process{
 		Name: "agent", Component: model.ComponentGenerator, Command: []string{"{self}", "agent"},
 		Piped: true, Exclusive: true,
 	})
 	if err != nil {
 		return err
 	}
-	t.undo = append(t.undo, agent.Stop)
-	t.gen = t.Dial(agent)
+	t.undo = append(t.undo, process.Stop)
+	t.gen = agent.Dial(process.Stream())
 	return nil
 }
 
@@ -231,7 +204,7 @@ func (t *trial) gate(ctx context.Context) error {
 			return fmt.Errorf("watching the wire: %w", err)
 		}
 	}
-	ready, err := t.gen.Gate(ctx, GateJob{
+	ready, err := t.gen.Gate(ctx, agent.GateJob{
 		Load: t.load, Targets: t.targets, Host: t.load.To, Streak: gateStreak, Timeout: gateTimeout, Identities: t.identities(),
 	})
 	seen, watchErr := stop()
@@ -280,10 +253,10 @@ func (t *trial) runLoad(ctx context.Context) error {
 			s.start(ctx, w)
 		}
 	}
-	result, err := t.gen.Load(ctx, LoadJob{
-		Load: t.load, Targets: t.targets, Host: t.load.To, Warmup: t.Plan.Study.Design.Warmup, Seed: t.Seed,
-		Payload: t.out.Ready.Payload, Identities: t.identities(),
-	}, onWindow, func(p LoadProgress) { t.Progress.Load(t.Trial, p) })
+	result, err := t.gen.Load(ctx, agent.LoadJob{
+		Load: t.load, Targets: t.targets, Host: t.load.To, Warmup: t.Plan.Study.Design.Warmup,
+		Payload: t.out.Ready.Payload,
+	}, onWindow, func(p agent.Progress) { t.Progress.Load(t.Trial, p) })
 	if s != nil {
 		series, sampleErr := s.stop()
 		t.out.Samples = series

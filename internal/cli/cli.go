@@ -1,0 +1,194 @@
+// Package cli is the command line: commands, flags, exit codes, printing. Main
+// is the whole program; everything it needs of the outside comes in Env, and
+// every plug-in in Catalog.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/metric"
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/report"
+	"github.com/windtunnel/windtunnel/internal/runner"
+	"github.com/windtunnel/windtunnel/internal/study"
+)
+
+// Env is the outside world.
+type Env struct {
+	Args     []string // without the program's name
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Stderr   io.Writer
+	Terminal bool // standard output is one
+	Version  string
+	Now      func() time.Time
+}
+
+// Catalog is everything that can be chosen by name.
+type Catalog struct {
+	Lab       Lab
+	Layers    []model.Plugin[model.Layer]
+	Apps      []model.Plugin[model.App]
+	Protocols agent.Protocols
+	Formats   []Format
+	Studies   []Study
+	Witness   runner.Witness
+	Echo      func(ctx context.Context, listen, identity string) error
+}
+
+// Format is a report format: its name is the file's ending too.
+type Format struct {
+	Name    string
+	Summary string
+	Format  report.Format
+}
+
+// Study is a built-in study.
+type Study struct {
+	Name     string
+	Question string
+	Data     []byte
+}
+
+// Lab is the target that runs on this host.
+type Lab interface {
+	model.Target
+	model.Enterer
+	Host() model.Host
+	Sweep() (removed []string, err error)
+	Probes(ctx context.Context) []model.Probe
+	ServeExec(ctx context.Context, s model.Site) error
+	Exec(ctx context.Context, pod string, argv []string) (code int, err error)
+	Close() error
+}
+
+// The exit codes.
+const (
+	ExitDone        = 0
+	ExitFailed      = 1
+	ExitInput       = 2
+	ExitGate        = 3
+	ExitUnsupported = 4
+)
+
+// exit is an error with the exit code that it asks for.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string { return e.err.Error() }
+func (e *exit) Unwrap() error { return e.err }
+
+// silent ends with a code, with nothing more to say.
+func silent(code int) error { return &exit{code, nil} }
+
+func wrong(err error) error { return &exit{ExitInput, err} }
+
+// Main runs the command that Env.Args name and returns the exit code.
+func Main(ctx context.Context, env Env, catalog Catalog) int {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second ctrl-C kills
+	a := &app{env: env, catalog: catalog}
+	root := a.root()
+	root.SetArgs(env.Args)
+	root.SetIn(env.Stdin)
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	return a.code(root.ExecuteContext(ctx))
+}
+
+func (a *app) code(err error) int {
+	if err == nil {
+		return ExitDone
+	}
+	var e *exit
+	code := ExitFailed
+	switch {
+	case errors.As(err, &e):
+		code = e.code
+		if e.err == nil {
+			return code
+		}
+	case errors.Is(err, model.ErrUnsupported):
+		code = ExitUnsupported
+	}
+	fmt.Fprintf(a.env.Stderr, "windtunnel: %s\n", err)
+	return code
+}
+
+type app struct {
+	env     Env
+	catalog Catalog
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "windtunnel",
+		Short: "A wind tunnel for Kubernetes networks",
+		Long: `Windtunnel blows real traffic through service meshes and networks, and reads off
+what they cost, what they carry and how they fail, with evidence for every number.
+
+  windtunnel run quick          what do a Service VIP and two mTLS sidecars add to a request?
+  windtunnel studies            the built-in studies
+  windtunnel doctor             what this host can do
+
+Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate of the study failed,
+4 this host cannot do it.`,
+		SilenceUsage: true, SilenceErrors: true, Version: a.env.Version,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
+	root.AddCommand(
+		a.runCommand(), a.planCommand(), a.reportCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
+		a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(),
+	)
+	for _, c := range root.Commands() {
+		c.Args = inputError(c.Args)
+	}
+	return root
+}
+
+// inputError makes wrong arguments exit with 2.
+func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if check == nil {
+			return nil
+		}
+		if err := check(cmd, args); err != nil {
+			return wrong(fmt.Errorf("%w (see windtunnel %s --help)", err, cmd.Name()))
+		}
+		return nil
+	}
+}
+
+func (a *app) known() study.Known {
+	k := study.Known{Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names()}
+	for name := range a.catalog.Protocols {
+		k.Protocols = append(k.Protocols, name)
+	}
+	return k
+}
+
+// printf prints to standard output; a reader that has gone away is no error.
+func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.env.Stdout, format, args...) }
+
+// names joins names for messages.
+func names[T any](all []T, name func(T) string) string {
+	var n []string
+	for _, x := range all {
+		n = append(n, name(x))
+	}
+	return strings.Join(n, ", ")
+}

@@ -1,0 +1,83 @@
+// Package markdown writes a report that pastes into a pull request.
+package markdown
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/windtunnel/windtunnel/internal/report"
+)
+
+// Format is GitHub-flavoured Markdown.
+type Format struct{}
+
+// Write writes question, answer, one table a load, findings, gates and ledger.
+func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "## %s\n\n**%s**\n\n", escape(m.Name), escape(m.Question))
+	for _, a := range m.Answer {
+		fmt.Fprintf(&b, "* %s\n", escape(a))
+	}
+	for _, t := range report.Tables(m) {
+		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", escape(t.Title), escape(t.Caption))
+		table(&b, t.Header, t.Rows)
+	}
+	if len(m.Findings) > 0 {
+		b.WriteString("\n### Findings\n\n")
+		for _, f := range m.Findings {
+			fmt.Fprintf(&b, "* **%s** %s %s: %s. %s. _%s_\n", f.Severity, escape(f.Variant+"/"+f.Load), escape(f.Rule), escape(f.Cause), escape(f.Evidence), escape(f.Advice))
+		}
+	}
+	for _, g := range m.Gates {
+		mark := "❌"
+		if g.Passed {
+			mark = "✅"
+		}
+		fmt.Fprintf(&b, "\n%s gate `%s` %s\n", mark, g.Text, escape(g.Detail))
+	}
+	ledger(&b, m)
+	fmt.Fprintf(&b, "\nplan `%s`, run `%s`, windtunnel %s\n", m.Run.PlanDigest, m.Run.ID, m.Run.Version)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func ledger(b *strings.Builder, m *report.Model) {
+	if len(m.Ledger) == 0 {
+		return
+	}
+	b.WriteString("\n### What each variant really did\n\n")
+	header := []string{"observed"}
+	for _, v := range m.Variants {
+		header = append(header, v.Name)
+	}
+	var rows [][]string
+	for _, r := range m.Ledger {
+		row := []string{r.Key}
+		for _, c := range r.Cells {
+			row = append(row, strings.Join(c.Values, "; "))
+		}
+		rows = append(rows, row)
+	}
+	table(b, header, rows)
+}
+
+func table(b *strings.Builder, header []string, rows [][]string) {
+	line := func(cells []string) {
+		for _, c := range cells {
+			b.WriteString("| " + escape(c) + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(header)
+	b.WriteString(strings.Repeat("|---", len(header)) + "|\n")
+	for _, r := range rows {
+		line(r)
+	}
+}
+
+// escape keeps text from becoming markup.
+func escape(s string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", "\n", " ", "*", `\*`, "_", `\_`, "`", "'").Replace(s)
+}
