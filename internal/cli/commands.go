@@ -140,7 +140,7 @@ func (a *app) verify(ctx context.Context, dir string) error {
 	if m.Run.PlanDigest != run.Meta.PlanDigest {
 		return fmt.Errorf("verifying %s: the plan is not the one that the run began with", dir)
 	}
-	for name, file := range map[string]string{"json": store.FileResults, "html": "report.html", "md": "report.md", "csv": "report.csv"} {
+	for name, file := range derived() {
 		if err := a.same(ctx, m, name, filepath.Join(dir, file)); err != nil {
 			return fmt.Errorf("verifying %s: %w", dir, err)
 		}

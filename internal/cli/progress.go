@@ -103,7 +103,7 @@ func result(o *model.Outcome) string {
 	if err != nil {
 		return err.Error()
 	}
-	return fmt.Sprintf("p50 %s, p99 %s", report.Format(metric.UnitSeconds, p50), report.Format(metric.UnitSeconds, p99))
+	return fmt.Sprintf("p50 %s, p99 %s", report.FormatValue(metric.UnitSeconds, p50), report.FormatValue(metric.UnitSeconds, p99))
 }
 
 // close ends the line that was drawn over.

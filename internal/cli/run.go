@@ -326,12 +326,18 @@ func (a *app) writeResults(ctx context.Context, dir string) (*report.Model, erro
 	if err != nil {
 		return nil, err
 	}
-	for name, file := range map[string]string{"json": store.FileResults, "html": "report.html", "md": "report.md", "csv": "report.csv"} {
+	for name, file := range derived() {
 		if err := a.writeReport(ctx, m, name, filepath.Join(dir, file)); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+// derived are the files that a finished run holds, by format; verify derives
+// them again.
+func derived() map[string]string {
+	return map[string]string{"json": store.FileResults, "html": "report.html", "md": "report.md", "csv": "report.csv"}
 }
 
 // overhead is what a trial takes besides its warm-up and its load, measured on

@@ -56,7 +56,7 @@ func (m *Model) sentence(v Variant, l Load) string {
 	case c.Verdict == VerdictEquivalent:
 		return head + "equivalent to " + m.Run.Baseline + " at the median, within the study's margin" + m.alsoCPU(v, l) + "."
 	}
-	return head + fmt.Sprintf("no difference shown at the median (one of %s would have been)", Format(metric.UnitSeconds, c.Detectable)) + m.alsoCPU(v, l) + "."
+	return head + fmt.Sprintf("no difference shown at the median (one of %s would have been)", FormatValue(metric.UnitSeconds, c.Detectable)) + m.alsoCPU(v, l) + "."
 }
 
 func (m *Model) alsoCPU(v Variant, l Load) string {
@@ -106,7 +106,7 @@ func (m *Model) gate(g model.Gate, load string) Gate {
 		out.Value = c.Estimate.Lo
 		out.Passed = out.Value >= g.Value
 	}
-	out.Detail = fmt.Sprintf("%s: %s, unfavourable end %s", load, strings.TrimSpace(FormatEstimate(def.Unit, *c.Estimate)), Format(def.Unit, out.Value))
+	out.Detail = fmt.Sprintf("%s: %s, unfavourable end %s", load, strings.TrimSpace(FormatEstimate(def.Unit, *c.Estimate)), FormatValue(def.Unit, out.Value))
 	return out
 }
 

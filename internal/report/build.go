@@ -349,7 +349,7 @@ func provenance(run *store.Run) []Entry {
 	e := []Entry{
 		{"run", run.Meta.ID}, {"study", run.Meta.StudySource}, {"study digest (SHA-256)", run.Meta.StudyDigest},
 		{"plan digest (SHA-256)", run.Meta.PlanDigest}, {"host", fmt.Sprintf("%s, kernel %s, %s", h.OS, h.Kernel, h.Arch)},
-		{"CPU", fmt.Sprintf("%s, %d cores", h.CPU, h.Cores)}, {"memory", Format(metric.UnitBytes, float64(h.MemoryBytes))},
+		{"CPU", fmt.Sprintf("%s, %d cores", h.CPU, h.Cores)}, {"memory", FormatValue(metric.UnitBytes, float64(h.MemoryBytes))},
 		{"virtual machine", orNo(h.Virtualised)}, {"control groups", h.Cgroups}, {"rootless", fmt.Sprint(h.Rootless)},
 		{"generator's CPUs", fmt.Sprint(h.GeneratorCPUs)}, {"CPUs of everything else", fmt.Sprint(h.OtherCPUs)},
 	}

@@ -72,8 +72,8 @@ func group(s string) string {
 	return sign + s
 }
 
-// Format writes a value with three significant digits and its unit.
-func Format(unit metric.Unit, v float64) string {
+// FormatValue writes a value with three significant digits and its unit.
+func FormatValue(unit metric.Unit, v float64) string {
 	if unit == metric.UnitShare {
 		return share(v)
 	}

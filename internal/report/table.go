@@ -46,7 +46,7 @@ func header(m *Model, l Load) []string {
 func caption(m *Model, l Load) string {
 	text := fmt.Sprintf("against %s, paired per block, %.0f %% interval", m.Run.Baseline, m.Run.Level*100)
 	if c := m.Comparison(controlName(m), l.Name, "response.p50"); c != nil && c.Difference != nil {
-		text += ", noise floor (A/A) ±" + Format(metric.UnitSeconds, c.Floor)
+		text += ", noise floor (A/A) ±" + FormatValue(metric.UnitSeconds, c.Floor)
 	}
 	return text
 }
@@ -81,7 +81,7 @@ func (m *Model) cellText(variant, load, name string) string {
 		return c.Text
 	}
 	def, _ := metric.Lookup(name)
-	return Format(def.Unit, c.Estimate.Value)
+	return FormatValue(def.Unit, c.Estimate.Value)
 }
 
 // DifferenceText is the comparison of a variant with the baseline in one cell:

@@ -41,15 +41,7 @@ func Reexec(ctx context.Context, cpus []int) (code int, err error) {
 	cmd.Args = os.Args
 	cmd.Env = append(os.Environ(), insideMarker+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-		Pdeathsig:  unix.SIGKILL,
-	}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
+	cmd.SysProcAttr = namespaces()
 	// The terminal sends SIGINT to both processes; the inner one decides.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
@@ -116,4 +108,29 @@ func SettleInside() (notes []string, err error) {
 		return notes, err
 	}
 	return notes, RaiseOpenFiles()
+}
+
+// TryNamespaces makes the namespaces that Reexec needs, around a process that
+// ends at once.
+func TryNamespaces(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "/bin/true")
+	cmd.SysProcAttr = namespaces()
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("making namespaces: %w", err)
+	}
+	return nil
+}
+
+// namespaces asks for new ones of every kind that the lab needs.
+func namespaces() *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Pdeathsig:  unix.SIGKILL,
+	}
+	if os.Getuid() != 0 {
+		attr.Cloneflags |= unix.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	return attr
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/app/echo"
+	"github.com/windtunnel/windtunnel/internal/cli"
+	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
+	"github.com/windtunnel/windtunnel/internal/load/http1"
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/report/csv"
+	"github.com/windtunnel/windtunnel/internal/report/json"
+	"github.com/windtunnel/windtunnel/internal/report/markdown"
+	"github.com/windtunnel/windtunnel/internal/report/text"
+	"github.com/windtunnel/windtunnel/internal/target/lab"
+	"github.com/windtunnel/windtunnel/studies"
+)
+
+// catalog is every plug-in there is: adding one is a folder and a line here.
+func catalog() cli.Catalog {
+	c := cli.Catalog{
+		Lab: lab.New(lab.StateDir(os.Getuid(), os.Getenv("XDG_RUNTIME_DIR"))),
+		Layers: []model.Plugin[model.Layer]{
+			nftservice.Plugin(),
+		},
+		Apps: []model.Plugin[model.App]{
+			echo.Plugin(),
+		},
+		Protocols: agent.Protocols{
+			http1.Name: http1.Protocol{},
+		},
+		Formats: []cli.Format{
+			{Name: "text", Summary: "for a terminal", Format: text.Format{}},
+			{Name: "md", Summary: "for a pull request", Format: markdown.Format{}},
+			{Name: "csv", Summary: "every value of every trial", Format: csv.Format{}},
+			{Name: "html", Summary: "temporary", Format: json.Format{}},
+			{Name: "json", Summary: "the report's model", Format: json.Format{}},
+		},
+		Echo: func(ctx context.Context, listen, identity string) error {
+			return echo.Serve(ctx, echo.Options{Listen: listen, Identity: identity})
+		},
+	}
+	for _, s := range studies.List() {
+		c.Studies = append(c.Studies, cli.Study{Name: s.Name, Question: s.Question, Data: s.Data})
+	}
+	return c
+}

@@ -1,0 +1,165 @@
+// Package nftservice is a Kubernetes Service as kube-proxy's nftables mode
+// makes it: a virtual address, translated on every node to one of the pods'
+// addresses, chosen at random for each connection.
+package nftservice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys/nft"
+)
+
+// Name is the layer's name in studies.
+const Name = "nft-service"
+
+const table = "windtunnel-services"
+
+// Layer translates the virtual addresses of all services on all nodes.
+type Layer struct{}
+
+var (
+	_ model.Layer    = Layer{}
+	_ model.Fronter  = Layer{}
+	_ model.Observer = Layer{}
+)
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[model.Layer] {
+	return model.Plugin[model.Layer]{
+		Name:    Name,
+		Summary: "a ClusterIP: nftables DNAT over the endpoints, as kube-proxy does it",
+		New: func(config json.RawMessage) (model.Layer, error) {
+			if len(config) > 0 && string(config) != "{}" && string(config) != "null" {
+				return nil, fmt.Errorf("%s takes no configuration, not %s", Name, config)
+			}
+			return Layer{}, nil
+		},
+	}
+}
+
+// Front returns the service's virtual address.
+func (Layer) Front(svc model.Service) []netip.AddrPort {
+	return []netip.AddrPort{netip.AddrPortFrom(svc.VIP, svc.Port)}
+}
+
+// Deploy puts the rules on every node.
+func (Layer) Deploy(_ context.Context, s model.Site) (func(context.Context) error, error) {
+	rules, err := rules(s)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := nodes(s)
+	if err != nil {
+		return nil, err
+	}
+	remove := func(done []model.Namespace) error {
+		var errs []error
+		for _, n := range done {
+			errs = append(errs, n.InNetwork(func() error { return nft.Delete(table) }))
+		}
+		return errors.Join(errs...)
+	}
+	for i, n := range nodes {
+		if err := n.InNetwork(func() error { return nft.Apply(rules) }); err != nil {
+			return nil, errors.Join(fmt.Errorf("node %s: %w", n.Name(), err), remove(nodes[:i]))
+		}
+	}
+	return func(context.Context) error { return remove(nodes) }, nil
+}
+
+func nodes(s model.Site) ([]model.Namespace, error) {
+	ns, ok := s.(model.NodeSite)
+	if !ok {
+		return nil, &model.UnsupportedError{What: "the layer " + Name, Missing: "this target's nodes have no network namespace to put rules in"}
+	}
+	var all []model.Namespace
+	for _, n := range s.Topology().Nodes() {
+		node, err := ns.Node(n.Name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, node)
+	}
+	return all, nil
+}
+
+// rules is the whole table: a chain an endpoint, one that chooses among them
+// for each service, and the two hooks.
+func rules(s model.Site) (nft.Table, error) {
+	t := nft.Table{Name: table}
+	var entry []nft.Rule
+	for i, blueprint := range s.Topology().Services {
+		svc, err := s.Service(blueprint.Name)
+		if err != nil {
+			return t, err
+		}
+		var endpoints []string
+		for k, name := range svc.Pods {
+			pod, err := s.Pod(name)
+			if err != nil {
+				return t, err
+			}
+			chain := fmt.Sprintf("endpoint-%d-%d", i, k)
+			endpoints = append(endpoints, chain)
+			to := netip.AddrPortFrom(pod.Addr(), svc.TargetPort)
+			t.Chains = append(t.Chains, nft.Chain{Name: chain, Rules: []nft.Rule{{If: nft.Match{TCP: true}, Count: true, Do: nft.DNAT(to), Comment: name}}})
+		}
+		if len(endpoints) == 0 {
+			return t, fmt.Errorf("service %s has no pods", svc.Name)
+		}
+		match := nft.Match{TCP: true, Destination: netip.PrefixFrom(svc.VIP, svc.VIP.BitLen()), DestinationPort: svc.Port}
+		entry = append(entry, nft.Rule{If: match, Count: true, Do: nft.Random(endpoints...), Comment: "service " + svc.Name})
+	}
+	t.Chains = append(t.Chains,
+		nft.Chain{Name: "prerouting", Hook: nft.HookPrerouting, Rules: entry},
+		nft.Chain{Name: "output", Hook: nft.HookOutput, Rules: entry},
+	)
+	return t, nil
+}
+
+// Claims are what Observe must find.
+func (Layer) Claims() []model.Claim {
+	return []model.Claim{{Layer: Name, Key: "service translation", Value: "L4, nftables DNAT"}}
+}
+
+// Observe reads the live rules of all nodes back, with how many connections
+// each endpoint was given.
+func (Layer) Observe(_ context.Context, s model.Site) (model.Ledger, error) {
+	nodes, err := nodes(s)
+	if err != nil {
+		return nil, err
+	}
+	given, translates := map[string]uint64{}, false
+	for _, n := range nodes {
+		err := n.InNetwork(func() error {
+			live, err := nft.Read(table)
+			if err != nil {
+				return err
+			}
+			for _, c := range live.Chains {
+				if !strings.HasPrefix(c.Name, "endpoint-") {
+					continue
+				}
+				for _, r := range c.Rules {
+					given[r.Comment] += r.Connections
+					translates = translates || r.Connections > 0
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", n.Name(), err)
+		}
+	}
+	ledger := model.Ledger{{Layer: Name, Key: model.FactBalancing, Value: fmt.Sprintf("nftables DNAT, random over %d endpoints", len(given)), Source: model.SourceConfig}}
+	if translates {
+		ledger = append(ledger, model.Fact{Layer: Name, Key: "service translation", Value: "L4, nftables DNAT", Source: model.SourceCounters})
+	}
+	return ledger, nil
+}
