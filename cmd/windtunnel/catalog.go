@@ -6,7 +6,9 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/app/echo"
+	"github.com/windtunnel/windtunnel/internal/app/nginx"
 	"github.com/windtunnel/windtunnel/internal/cli"
+	"github.com/windtunnel/windtunnel/internal/layer/envoy"
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
 	"github.com/windtunnel/windtunnel/internal/load/http1"
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -24,9 +26,11 @@ func catalog() cli.Catalog {
 		Lab: lab.New(lab.StateDir(os.Getuid(), os.Getenv("XDG_RUNTIME_DIR"))),
 		Layers: []model.Plugin[model.Layer]{
 			nftservice.Plugin(),
+			envoy.Plugin(envoy.Find),
 		},
 		Apps: []model.Plugin[model.App]{
 			echo.Plugin(),
+			nginx.Plugin(),
 		},
 		Protocols: agent.Protocols{
 			http1.Name: http1.Protocol{},

@@ -411,7 +411,7 @@ func brokenClaim() Rule {
 func Seen(l model.Ledger, c model.Claim) []string {
 	var seen []string
 	for _, f := range l {
-		if f.Key == c.Key && f.Source != model.SourceDeclared && (f.Layer == c.Layer || f.Source == model.SourceWire) {
+		if f.Key == c.Key && f.Source != model.SourceDeclared && (f.Layer == c.Layer || f.Source == model.SourceWire || f.Source == model.SourceAnswer) {
 			seen = append(seen, f.Value)
 		}
 	}

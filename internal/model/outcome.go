@@ -239,6 +239,7 @@ const (
 	FactMTU          = "MTU"
 	FactProgram      = "program"
 	FactBalancing    = "load balancing"
+	FactTranslated   = "connections translated by the Service"
 )
 
 // Claim is a fact that a layer says must be observed.

@@ -59,7 +59,8 @@ type Process struct {
 	Command   []string
 	Env       []string // added to an environment with PATH only
 	// Files are written to a private folder of the process before it starts
-	// (mode 0600) and removed with it; {dir} in Command and Env is that folder.
+	// (mode 0600) and removed with it; {dir} in Command, Env and the files
+	// themselves is that folder.
 	Files map[string][]byte
 	// Piped connects the process's standard input and output to
 	// Running.Stream instead of sending output to the log.

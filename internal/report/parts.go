@@ -264,7 +264,7 @@ func (b *builder) hops(v model.Variant, client, server Node) []string {
 			ran[name] = true
 		}
 		for _, f := range o.Ledger {
-			dnat = dnat || (f.Key == model.FactBalancing && strings.Contains(f.Value, "DNAT"))
+			dnat = dnat || (f.Key == model.FactTranslated && strings.HasPrefix(f.Value, "yes"))
 		}
 	}
 	name := func(n Node, role string) string {

@@ -193,3 +193,12 @@ func (p *Process) kill() error {
 	<-p.done
 	return err
 }
+
+// Look finds a program by name in the folders of the usual search path.
+func Look(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("looking for %s: %w", name, err)
+	}
+	return path, nil
+}

@@ -123,10 +123,9 @@ func rules(s model.Site) (nft.Table, error) {
 	return t, nil
 }
 
-// Claims are what Observe must find.
-func (Layer) Claims() []model.Claim {
-	return []model.Claim{{Layer: Name, Key: "service translation", Value: "L4, nftables DNAT"}}
-}
+// Claims are none: that the address answers at all is what the ready gate
+// shows, and a sidecar above this layer may rightly take its traffic away.
+func (Layer) Claims() []model.Claim { return nil }
 
 // Observe reads the live rules of all nodes back, with how many connections
 // each endpoint was given.
@@ -135,7 +134,7 @@ func (Layer) Observe(_ context.Context, s model.Site) (model.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	given, translates := map[string]uint64{}, false
+	given := map[string]uint64{}
 	for _, n := range nodes {
 		err := n.InNetwork(func() error {
 			live, err := nft.Read(table)
@@ -148,7 +147,6 @@ func (Layer) Observe(_ context.Context, s model.Site) (model.Ledger, error) {
 				}
 				for _, r := range c.Rules {
 					given[r.Comment] += r.Connections
-					translates = translates || r.Connections > 0
 				}
 			}
 			return nil
@@ -157,9 +155,16 @@ func (Layer) Observe(_ context.Context, s model.Site) (model.Ledger, error) {
 			return nil, fmt.Errorf("node %s: %w", n.Name(), err)
 		}
 	}
-	ledger := model.Ledger{{Layer: Name, Key: model.FactBalancing, Value: fmt.Sprintf("nftables DNAT, random over %d endpoints", len(given)), Source: model.SourceConfig}}
-	if translates {
-		ledger = append(ledger, model.Fact{Layer: Name, Key: "service translation", Value: "L4, nftables DNAT", Source: model.SourceCounters})
+	var total uint64
+	for _, n := range given {
+		total += n
 	}
-	return ledger, nil
+	through := "none: a layer above takes the traffic first"
+	if total > 0 {
+		through = "yes, at L4"
+	}
+	return model.Ledger{
+		{Layer: Name, Key: model.FactBalancing, Value: fmt.Sprintf("nftables DNAT, random over %d endpoints", len(given)), Source: model.SourceConfig},
+		{Layer: Name, Key: model.FactTranslated, Value: through, Source: model.SourceCounters},
+	}, nil
 }

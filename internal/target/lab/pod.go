@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,6 +122,7 @@ func (s *site) writeFiles(files map[string][]byte) (string, error) {
 		return "", fmt.Errorf("making a process's folder: %w", err)
 	}
 	for name, data := range files {
+		data = bytes.ReplaceAll(data, []byte("{dir}"), []byte(dir))
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			return "", errors.Join(fmt.Errorf("writing a process's file: %w", err), os.RemoveAll(dir))
 		}

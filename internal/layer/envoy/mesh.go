@@ -1,0 +1,136 @@
+package envoy
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/url"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// trustDomain begins every identity of a lab's mesh.
+const trustDomain = "windtunnel.local"
+
+// certLife is longer than any trial, and short enough to be worthless later.
+const certLife = 24 * time.Hour
+
+// mesh is what the sidecars of one deployment share.
+type mesh struct {
+	config   Config
+	services []service
+	sidecars []*sidecar
+	ca       *x509.Certificate
+	caKey    *ecdsa.PrivateKey
+	caPEM    []byte
+}
+
+// service is a service with its pods' addresses.
+type service struct {
+	model.Service
+	addrs []string
+}
+
+// identity is the SPIFFE identity of a role, as Istio writes service accounts.
+func identity(role string) string {
+	return "spiffe://" + trustDomain + "/ns/default/sa/" + role
+}
+
+func newMesh(s model.Site, c Config) (*mesh, error) {
+	m := &mesh{config: c}
+	for _, blueprint := range s.Topology().Services {
+		svc, err := s.Service(blueprint.Name)
+		if err != nil {
+			return nil, err
+		}
+		one := service{Service: svc}
+		for _, name := range svc.Pods {
+			pod, err := s.Pod(name)
+			if err != nil {
+				return nil, err
+			}
+			one.addrs = append(one.addrs, pod.Addr().String())
+		}
+		m.services = append(m.services, one)
+	}
+	for _, n := range s.Topology().Nodes() {
+		for _, p := range n.Pods {
+			pod, err := s.Pod(p.Name)
+			if err != nil {
+				return nil, err
+			}
+			ns, ok := pod.(model.Namespace)
+			if !ok {
+				return nil, &model.UnsupportedError{What: "the envoy layer", Missing: "this target's pods have no network namespace to redirect traffic in"}
+			}
+			m.sidecars = append(m.sidecars, &sidecar{pod: pod, ns: ns, role: p.Role})
+		}
+	}
+	return m, m.makeCA()
+}
+
+// makeCA makes a certificate authority for this deployment alone. Its key is
+// never written anywhere.
+func (m *mesh) makeCA() error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("making the mesh's CA: %w", err)
+	}
+	m.caKey = key
+	m.ca = &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "windtunnel mesh CA"},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(certLife),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, m.ca, m.ca, &key.PublicKey, key)
+	if err != nil {
+		return fmt.Errorf("making the mesh's CA: %w", err)
+	}
+	m.caPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return nil
+}
+
+// leaf makes a certificate and key for a role.
+func (m *mesh) leaf(role string) (cert, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making %s's key: %w", role, err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, nil, fmt.Errorf("making %s's certificate: %w", role, err)
+	}
+	uri, err := url.Parse(identity(role))
+	if err != nil {
+		return nil, nil, fmt.Errorf("making %s's identity: %w", role, err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(certLife), URIs: []*url.URL{uri},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, m.ca, &private.PublicKey, m.caKey)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making %s's certificate: %w", role, err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding %s's key: %w", role, err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), nil
+}
+
+// files are a sidecar's configuration and credentials.
+func (m *mesh) files(sc *sidecar) (map[string][]byte, error) {
+	cert, key, err := m.leaf(sc.role)
+	if err != nil {
+		return nil, err
+	}
+	config, err := m.bootstrap(sc)
+	return map[string][]byte{"envoy.json": config, "cert.pem": cert, "key.pem": key, "ca.pem": m.caPEM}, err
+}
