@@ -1,0 +1,140 @@
+package study
+
+import "encoding/json"
+
+// The types of this file are the study format: the decoder reads a file into
+// them, and the JSON Schema is made from them. Their tags mean
+//
+//	json                    the key; required unless it has omitempty or omitzero
+//	default                 what is taken if the key is absent, as YAML
+//	jsonschema              minimum, maximum, enum, minItems: checked by both
+//	jsonschema_description  what editors show, and what a missing key is told
+//	why                     added where a value is out of range
+//	wants                   what should stand here, where something else does
+
+// Config is a study file.
+type Config struct {
+	APIVersion string          `json:"apiVersion" jsonschema:"enum=windtunnel/v1" jsonschema_description:"Version of the study format."`
+	Kind       string          `json:"kind" jsonschema:"enum=Study" jsonschema_description:"Always Study."`
+	Metadata   MetadataConfig  `json:"metadata" jsonschema_description:"What the study is called."`
+	Question   string          `json:"question" jsonschema:"minLength=1" jsonschema_description:"The question that the study answers, in one sentence."`
+	Target     string          `json:"target,omitempty" default:"lab" wants:"the name of a target (clusters of a kubeconfig are not available in this version)" jsonschema_description:"Where trials run. lab: this host."`
+	Topology   TopologyConfig  `json:"topology,omitzero" default:"{preset: two-nodes}" jsonschema_description:"Where pods are: a preset, or regions spelled out."`
+	App        AppConfig       `json:"app" jsonschema_description:"What is under load."`
+	Baseline   Name            `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
+	Variants   []VariantConfig `json:"variants" jsonschema:"minItems=1" jsonschema_description:"The systems under test."`
+	Loads      []LoadConfig    `json:"loads" jsonschema:"minItems=1" jsonschema_description:"Who sends what to where. Every variant meets every load."`
+	Design     DesignConfig    `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
+	Gates      []string        `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
+}
+
+// MetadataConfig names a study.
+type MetadataConfig struct {
+	Name Name `json:"name" jsonschema_description:"A DNS label. It names the folders of the study's runs."`
+}
+
+// TopologyConfig says where pods are: by a preset or spelled out.
+type TopologyConfig struct {
+	Preset   string          `json:"preset,omitempty" jsonschema:"enum=two-nodes" jsonschema_description:"two-nodes: one region, one cluster; node-0 holds the pod client, node-1 the pods server-0 to server-(replicas-1) behind the service server."`
+	Regions  []RegionConfig  `json:"regions,omitempty" jsonschema:"minItems=1" jsonschema_description:"Instead of a preset: every region with its clusters, nodes and pods."`
+	Services []ServiceConfig `json:"services,omitempty" jsonschema:"minItems=1" jsonschema_description:"Names for sets of pods. If absent: one service server for all pods of role server."`
+	Links    []LinkConfig    `json:"links,omitempty" jsonschema_description:"What the path between two nodes is like. Nodes without a link are connected as fast as the target can."`
+	MTU      int             `json:"mtu,omitempty" jsonschema:"minimum=576,maximum=65535" jsonschema_description:"MTU of the underlay between nodes in bytes. If absent: the target's own."`
+}
+
+// RegionConfig is a place.
+type RegionConfig struct {
+	Name     Name            `json:"name" jsonschema_description:"Unique among regions."`
+	Clusters []ClusterConfig `json:"clusters" jsonschema:"minItems=1" jsonschema_description:"The region's clusters."`
+}
+
+// ClusterConfig is one cluster of a region.
+type ClusterConfig struct {
+	Name  Name         `json:"name" jsonschema_description:"Unique among clusters."`
+	Nodes []NodeConfig `json:"nodes" jsonschema:"minItems=1" jsonschema_description:"The cluster's nodes."`
+}
+
+// NodeConfig is one machine of a cluster.
+type NodeConfig struct {
+	Name Name        `json:"name" jsonschema_description:"Unique among nodes."`
+	Pods []PodConfig `json:"pods" jsonschema_description:"The node's pods; may be empty."`
+}
+
+// PodConfig is one pod of a node.
+type PodConfig struct {
+	Name Name   `json:"name" jsonschema_description:"Unique among pods."`
+	Role string `json:"role" jsonschema:"enum=client,enum=server" jsonschema_description:"client: sends load. server: runs the app."`
+}
+
+// ServiceConfig is a name for a set of pods.
+type ServiceConfig struct {
+	Name       Name     `json:"name" jsonschema_description:"What loads name in to."`
+	Port       int      `json:"port,omitempty" default:"80" jsonschema:"minimum=1,maximum=65535" jsonschema_description:"Port of the service's address."`
+	TargetPort int      `json:"target_port,omitempty" default:"8080" jsonschema:"minimum=1,maximum=65535" jsonschema_description:"Port of the pods."`
+	Pods       []string `json:"pods" jsonschema:"minItems=1" jsonschema_description:"The pods behind the service."`
+}
+
+// LinkConfig says what the path between two nodes is like, in both directions.
+type LinkConfig struct {
+	A      string   `json:"a" jsonschema_description:"A node."`
+	B      string   `json:"b" jsonschema_description:"Another node."`
+	Delay  Duration `json:"delay,omitempty" jsonschema_description:"One way."`
+	Jitter Duration `json:"jitter,omitempty" jsonschema_description:"Spread of the delay; at most the delay."`
+	Loss   Percent  `json:"loss,omitempty" jsonschema_description:"Share of packets that are lost."`
+	Rate   BitRate  `json:"rate,omitempty" jsonschema_description:"Speed in bits per second."`
+}
+
+// AppConfig is what is under load. Further keys belong to the app.
+type AppConfig struct {
+	Kind     string `json:"kind" jsonschema_description:"Which app."`
+	Replicas int    `json:"replicas,omitempty" default:"2" jsonschema:"minimum=1,maximum=100" jsonschema_description:"Number of server pods that a topology preset makes."`
+
+	config json.RawMessage
+}
+
+// VariantConfig is one system under test.
+type VariantConfig struct {
+	Name  Name          `json:"name" jsonschema_description:"Unique; control is reserved for the A/A control."`
+	Stack []LayerConfig `json:"stack" jsonschema_description:"The layers, bottom up. []: pods talk to pods directly."`
+}
+
+// LayerConfig is one layer of a stack: its name, or its name with the layer's
+// own configuration.
+type LayerConfig struct {
+	name   string
+	config json.RawMessage
+}
+
+// LoadConfig says who sends what to where.
+type LoadConfig struct {
+	Name        Name              `json:"name" jsonschema_description:"Unique among loads."`
+	Protocol    string            `json:"protocol" jsonschema_description:"What is spoken."`
+	Model       string            `json:"model" jsonschema:"enum=open,enum=closed" jsonschema_description:"open: requests are sent by the clock, at rate, whatever the system does. closed: each connection sends when its answer has come in; such a load cannot see queueing."`
+	Rate        Rate              `json:"rate,omitempty" wants:"requests per second, such as 2000/s (a rate relative to another load's result is not available in this version)" jsonschema_description:"Requests per second over all connections, e.g. 2000/s. Open loop only."`
+	Connections int               `json:"connections,omitempty" default:"32" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Number of connections."`
+	Duration    Duration          `json:"duration,omitempty" default:"10s" jsonschema_description:"Length of the measured window."`
+	Timeout     Duration          `json:"timeout,omitempty" default:"5s" jsonschema_description:"How long one request may take from when it was sent."`
+	From        string            `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends."`
+	To          string            `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers."`
+	Method      string            `json:"method,omitempty" default:"GET" jsonschema_description:"HTTP method."`
+	Path        string            `json:"path,omitempty" default:"/" jsonschema_description:"HTTP path with query."`
+	Headers     map[string]string `json:"headers,omitempty" jsonschema_description:"Further HTTP header fields."`
+	Body        string            `json:"body,omitempty" jsonschema_description:"HTTP body."`
+}
+
+// DesignConfig says how trials are repeated, ordered, stopped and judged.
+type DesignConfig struct {
+	Blocks      int         `json:"blocks,omitempty" default:"10" jsonschema:"minimum=6,maximum=1000" why:"Wilcoxon's signed ranks give no 95 % interval from fewer than 6 blocks" jsonschema_description:"How often every variant meets every load, in random order. At least 6: fewer give no 95 % interval."`
+	Warmup      Duration    `json:"warmup,omitempty" default:"2s" jsonschema_description:"How long each load runs before its measured window opens."`
+	Control     bool        `json:"control,omitempty" default:"true" jsonschema_description:"Whether the baseline runs twice in each block. What differs between the two is noise."`
+	Stop        *StopConfig `json:"stop,omitempty" jsonschema_description:"Go on after blocks until intervals are narrow enough. If absent: exactly blocks are run."`
+	Equivalence Percent     `json:"equivalence,omitempty" jsonschema_description:"Margin inside which two variants may be called equivalent. If absent: no such claim is made."`
+	Seed        uint64      `json:"seed,omitempty" default:"1" jsonschema:"minimum=0" jsonschema_description:"Of every random choice, the order of trials above all."`
+	Primary     []string    `json:"primary,omitempty" default:"[response.p50, response.p99, cpu.total, success]" jsonschema:"minItems=1" jsonschema_description:"Metrics that are corrected for as one family; all others are exploratory."`
+}
+
+// StopConfig is a stop rule. It is frozen in the plan before the first trial.
+type StopConfig struct {
+	Interval  Percent `json:"interval" jsonschema_description:"Stop when the half-width of every primary interval is under this share of its estimate."`
+	MaxBlocks int     `json:"max_blocks,omitempty" jsonschema:"minimum=6,maximum=1000" jsonschema_description:"Stop here in any case; if absent, 3 times blocks, at most 1000."`
+}
