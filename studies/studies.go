@@ -3,45 +3,35 @@
 package studies
 
 import (
-	"embed"
-	"fmt"
-	"io/fs"
-	"path"
-	"strings"
-
-	"go.yaml.in/yaml/v3"
+	_ "embed" // the studies are part of the program
+	"regexp"
 )
 
-//go:embed *.yaml
-var files embed.FS
+var (
+	//go:embed quick.yaml
+	quick []byte
+	//go:embed nginx.yaml
+	nginx []byte
+)
+
+var regexQuestion = regexp.MustCompile(`(?m)^question: (.+)$`)
 
 // Builtin is a study that comes with the program.
 type Builtin struct {
-	Name     string // as in `windtunnel run NAME`; the file's name without .yaml
+	Name     string // as in `windtunnel run NAME`, and in the study itself
 	Question string
 	Data     []byte // the file, comments included
 }
 
-// List returns all built-in studies by name. An error means that the program
-// was built from a broken file.
-func List() ([]Builtin, error) {
-	names, err := fs.Glob(files, "*.yaml")
-	if err != nil {
-		return nil, fmt.Errorf("listing the built-in studies: %w", err)
+// List returns all built-in studies, the one to begin with first.
+func List() []Builtin {
+	return []Builtin{builtin("quick", quick), builtin("nginx", nginx)}
+}
+
+func builtin(name string, data []byte) Builtin {
+	b := Builtin{Name: name, Data: data}
+	if m := regexQuestion.FindSubmatch(data); m != nil {
+		b.Question = string(m[1])
 	}
-	var all []Builtin
-	for _, name := range names {
-		data, err := files.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("reading the built-in study %s: %w", name, err)
-		}
-		var head struct {
-			Question string `yaml:"question"`
-		}
-		if err := yaml.Unmarshal(data, &head); err != nil {
-			return nil, fmt.Errorf("reading the question of the built-in study %s: %w", name, err)
-		}
-		all = append(all, Builtin{Name: strings.TrimSuffix(path.Base(name), ".yaml"), Question: head.Question, Data: data})
-	}
-	return all, nil
+	return b
 }
