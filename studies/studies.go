@@ -1,26 +1,37 @@
-// Package studies holds the built-in studies.
+// Package studies holds the studies that come with Windtunnel: to run as they
+// are, and to begin one's own from.
 package studies
 
-import _ "embed" // for the studies' files
+import (
+	_ "embed" // the studies are part of the program
+	"regexp"
+)
 
-// quick is the study that a new user runs first.
-//
-//go:embed quick.yaml
-var quick []byte
+var (
+	//go:embed quick.yaml
+	quick []byte
+	//go:embed nginx.yaml
+	nginx []byte
+)
 
-//go:embed nginx.yaml
-var nginx []byte
+var regexQuestion = regexp.MustCompile(`(?m)^question: (.+)$`)
 
-// Study is a built-in study file.
-type Study struct {
-	Name, Question string
-	Data           []byte
+// Builtin is a study that comes with the program.
+type Builtin struct {
+	Name     string // as in `windtunnel run NAME`, and in the study itself
+	Question string
+	Data     []byte // the file, comments included
 }
 
-// List returns the built-in studies.
-func List() []Study {
-	return []Study{
-		{"quick", "What do a Service VIP and two mTLS sidecars add to a request?", quick},
-		{"nginx", "The same, with nginx as the server", nginx},
+// List returns all built-in studies, the one to begin with first.
+func List() []Builtin {
+	return []Builtin{builtin("quick", quick), builtin("nginx", nginx)}
+}
+
+func builtin(name string, data []byte) Builtin {
+	b := Builtin{Name: name, Data: data}
+	if m := regexQuestion.FindSubmatch(data); m != nil {
+		b.Question = string(m[1])
 	}
+	return b
 }

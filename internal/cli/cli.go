@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -174,11 +176,10 @@ func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
 }
 
 func (a *app) known() study.Known {
-	k := study.Known{Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names()}
-	for name := range a.catalog.Protocols {
-		k.Protocols = append(k.Protocols, name)
+	return study.Known{
+		Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names(),
+		Protocols: slices.Sorted(maps.Keys(a.catalog.Protocols)),
 	}
-	return k
 }
 
 // printf prints to standard output; a reader that has gone away is no error.

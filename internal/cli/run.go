@@ -344,15 +344,4 @@ func derived() map[string]string {
 // two cores; it is replaced by the run's own figure as soon as there is one.
 const overhead = time.Second
 
-func expected(p plan.Plan) time.Duration {
-	var total time.Duration
-	for _, t := range p.Trials {
-		total += trialTime(p.Study, t) + overhead
-	}
-	return total
-}
-
-func trialTime(s model.Study, t model.Trial) time.Duration {
-	i := slices.IndexFunc(s.Loads, func(l model.Load) bool { return l.Name == t.Load })
-	return s.Design.Warmup + s.Loads[i].Duration
-}
+func expected(p plan.Plan) time.Duration { return plan.Duration(p, overhead) }

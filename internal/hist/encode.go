@@ -39,21 +39,19 @@ func (h *Histogram) EncodeV2() ([]byte, error) {
 	}
 	b := out.Bytes()
 	binary.BigEndian.PutUint32(b, cookieCompressed)
-	binary.BigEndian.PutUint32(b[4:], uint32(len(b)-8))
+	binary.BigEndian.PutUint32(b[4:], length(b[8:]))
 	return b, nil
 }
 
 func (h *Histogram) payload() []byte {
-	last := -1
-	for i, c := range h.counts {
-		if c != 0 {
-			last = i
-		}
+	last := slots - 1
+	for last >= 0 && h.counts[last] == 0 {
+		last--
 	}
 	b := make([]byte, headerBytes, headerBytes+4096)
 	for i := 0; i <= last; {
-		if h.counts[i] != 0 {
-			b = appendZigZag(b, int64(h.counts[i]))
+		if c := h.counts[i]; c != 0 {
+			b = appendZigZag(b, int64(min(c, math.MaxInt64)))
 			i++
 			continue
 		}
@@ -65,7 +63,7 @@ func (h *Histogram) payload() []byte {
 		i = run
 	}
 	binary.BigEndian.PutUint32(b[0:], cookieV2)
-	binary.BigEndian.PutUint32(b[4:], uint32(len(b)-headerBytes))
+	binary.BigEndian.PutUint32(b[4:], length(b[headerBytes:]))
 	binary.BigEndian.PutUint32(b[8:], 0) // normalising index offset
 	binary.BigEndian.PutUint32(b[12:], significant)
 	binary.BigEndian.PutUint64(b[16:], 1) // lowest discernible value
@@ -74,10 +72,13 @@ func (h *Histogram) payload() []byte {
 	return b
 }
 
+// length is len(b) as the headers hold it; a histogram never comes near 2 GiB.
+func length(b []byte) uint32 { return uint32(len(b)) } //nolint:gosec // G115: see above
+
 // appendZigZag writes LEB128 with at most nine bytes: the ninth carries eight
 // bits, unlike protobuf's varints.
 func appendZigZag(b []byte, v int64) []byte {
-	u := uint64(v<<1) ^ uint64(v>>63)
+	u := uint64(v<<1) ^ uint64(v>>63) //nolint:gosec // G115: the bits are what is wanted
 	for range 8 {
 		if u < 0x80 {
 			return append(b, byte(u))
@@ -108,31 +109,55 @@ func zigZag(b []byte) (v int64, n int, err error) {
 
 // DecodeV2 reads what EncodeV2, or another HdrHistogram library, wrote. Values
 // of histograms with another layout are re-recorded at the middle of their
-// slot. The mean of a decoded histogram is that of the slots' middles.
+// slot. Mean, Min and Max of a decoded histogram are those of the slots'
+// middles. It takes at most some 600 KiB whatever b says, and refuses what is cut
+// off, overflows or does not fit its own header. The header's normalising
+// offset and value ratio are ignored, as other readers do: counts are written in
+// logical order, and ports disagree on the ratio of whole numbers.
 func DecodeV2(b []byte) (*Histogram, error) {
-	if len(b) < 8 {
-		return nil, errors.New("decoding a histogram: too short")
-	}
-	if c := binary.BigEndian.Uint32(b); c != cookieCompressed {
-		return nil, fmt.Errorf("decoding a histogram: cookie %#x is not compressed V2 (%#x)", c, cookieCompressed)
-	}
-	z, err := zlib.NewReader(bytes.NewReader(b[8:]))
+	p, err := inflate(b)
 	if err != nil {
 		return nil, fmt.Errorf("decoding a histogram: %w", err)
+	}
+	h, err := decodePayload(p)
+	if err != nil {
+		return nil, fmt.Errorf("decoding a histogram: %w", err)
+	}
+	return h, nil
+}
+
+func inflate(b []byte) ([]byte, error) {
+	if len(b) < 8 {
+		return nil, errors.New("too short")
+	}
+	if c := binary.BigEndian.Uint32(b); c != cookieCompressed {
+		return nil, fmt.Errorf("cookie %#x is not compressed V2 (%#x)", c, cookieCompressed)
+	}
+	n := binary.BigEndian.Uint32(b[4:])
+	b = b[8:]
+	if uint64(n) > uint64(len(b)) {
+		return nil, fmt.Errorf("cut off: %d of %d bytes", len(b), n)
+	}
+	z, err := zlib.NewReader(bytes.NewReader(b[:n]))
+	if err != nil {
+		return nil, err
 	}
 	p, err := io.ReadAll(io.LimitReader(z, maxDecoded+1))
 	if err != nil {
-		return nil, fmt.Errorf("decoding a histogram: %w", err)
+		return nil, err
 	}
 	if len(p) > maxDecoded {
-		return nil, fmt.Errorf("decoding a histogram: payload is over %d bytes", maxDecoded)
+		return nil, fmt.Errorf("its counts are over %d bytes", maxDecoded)
 	}
-	return decodePayload(p)
+	return p, nil
 }
 
 func decodePayload(p []byte) (*Histogram, error) {
 	if len(p) < headerBytes || binary.BigEndian.Uint32(p) != cookieV2 {
-		return nil, errors.New("decoding a histogram: no V2 header inside")
+		return nil, errors.New("no V2 header inside")
+	}
+	if n := binary.BigEndian.Uint32(p[4:]); int64(n) != int64(len(p)-headerBytes) {
+		return nil, fmt.Errorf("%d bytes of counts where the header says %d", len(p)-headerBytes, n)
 	}
 	l, err := layoutOf(p)
 	if err != nil {
@@ -142,18 +167,21 @@ func decodePayload(p []byte) (*Histogram, error) {
 	for i, rest := 0, p[headerBytes:]; len(rest) > 0; {
 		v, n, err := zigZag(rest)
 		if err != nil {
-			return nil, fmt.Errorf("decoding a histogram: %w", err)
+			return nil, err
 		}
 		rest = rest[n:]
 		if v <= 0 {
-			if v == math.MinInt64 || int64(i)-v > int64(l.slots) {
-				return nil, errors.New("decoding a histogram: a run of zeros goes past the end")
+			if v < -int64(l.slots-i) {
+				return nil, errors.New("a run of zeros goes past the end")
 			}
 			i += int(max(-v, 1))
 			continue
 		}
 		if i >= l.slots {
-			return nil, errors.New("decoding a histogram: more counts than its range holds")
+			return nil, errors.New("more counts than its range holds")
+		}
+		if uint64(v) > math.MaxInt64-h.count {
+			return nil, errors.New("its counts overflow")
 		}
 		h.RecordN(l.middle(i), uint64(v))
 		i++
@@ -169,15 +197,15 @@ type layout struct {
 
 func layoutOf(p []byte) (layout, error) {
 	digits := binary.BigEndian.Uint32(p[12:])
-	lowest := int64(binary.BigEndian.Uint64(p[16:]))
-	highest := int64(binary.BigEndian.Uint64(p[24:]))
-	if digits > 5 || lowest < 1 || highest < 2*lowest {
-		return layout{}, fmt.Errorf("decoding a histogram: %d digits from %d to %d is no valid range", digits, lowest, highest)
+	lowest := int64(binary.BigEndian.Uint64(p[16:]))  //nolint:gosec // G115: negative is refused below
+	highest := int64(binary.BigEndian.Uint64(p[24:])) //nolint:gosec // G115: negative is refused below
+	if digits > 5 || lowest < 1 || highest/2 < lowest {
+		return layout{}, fmt.Errorf("%d digits from %d to %d is no valid range", digits, lowest, highest)
 	}
 	sub := uint(math.Ceil(math.Log2(2 * math.Pow10(int(digits)))))
 	l := layout{unit: uint(math.Floor(math.Log2(float64(lowest)))), half: max(sub, 1) - 1}
-	if l.unit+l.half+1 > 61 {
-		return layout{}, errors.New("decoding a histogram: its range does not fit 64 bits")
+	if l.unit+l.half > 61 {
+		return layout{}, errors.New("its range does not fit 64 bits")
 	}
 	n := 1
 	for top := int64(1) << (l.half + 1 + l.unit); top <= highest; n++ {
@@ -217,8 +245,8 @@ func (h *Histogram) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wire{h.count, h.sum, h.min, h.max, base64.StdEncoding.EncodeToString(b)})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote, and refuses a count that does not
-// match the encoding.
+// UnmarshalJSON reads what MarshalJSON wrote, and refuses a count, sum, minimum
+// or maximum that does not fit the encoding. On an error h is unchanged.
 func (h *Histogram) UnmarshalJSON(text []byte) error {
 	var w wire
 	if err := json.Unmarshal(text, &w); err != nil {
@@ -232,10 +260,39 @@ func (h *Histogram) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return err
 	}
-	if d.count != w.Count {
-		return fmt.Errorf("reading a histogram: it says %d values and holds %d", w.Count, d.count)
+	if err := d.agrees(w); err != nil {
+		return fmt.Errorf("reading a histogram: %w", err)
 	}
+	d.sum, d.min, d.max = w.Sum, w.Min, w.Max
 	*h = *d
-	h.sum, h.min, h.max = w.Sum, w.Min, w.Max
+	return nil
+}
+
+// agrees says whether the exact figures fit the slots that they belong to.
+func (h *Histogram) agrees(w wire) error {
+	if h.count != w.Count {
+		return fmt.Errorf("it says %d values and holds %d", w.Count, h.count)
+	}
+	if h.count == 0 {
+		if w.Sum != 0 || w.Min != 0 || w.Max != 0 {
+			return errors.New("it is empty and has a sum, minimum or maximum")
+		}
+		return nil
+	}
+	first, last := 0, slots-1
+	for h.counts[first] == 0 {
+		first++
+	}
+	for h.counts[last] == 0 {
+		last--
+	}
+	if w.Min < 0 || w.Max < w.Min || index(min(w.Min, Highest)) != first || index(min(w.Max, Highest)) != last {
+		return fmt.Errorf("minimum %d and maximum %d do not belong to its counts", w.Min, w.Max)
+	}
+	const rounding = 1e-9 // of the additions
+	n := float64(h.count)
+	if w.Sum < n*float64(w.Min)*(1-rounding) || w.Sum > n*float64(w.Max)*(1+rounding) {
+		return fmt.Errorf("sum %g is not that of %d values from %d to %d", w.Sum, h.count, w.Min, w.Max)
+	}
 	return nil
 }

@@ -1,6 +1,9 @@
-// Package plan expands a study into an ordered, seeded, hashed list of trials:
-// randomised complete blocks. It is pure; the plan is frozen before the first
-// trial.
+// Package plan turns a study into the ordered list of its trials.
+//
+// The design is randomised complete blocks: a block holds every variant under
+// every load once, in a random order of its own. A plan is a plain value; it is
+// frozen before the first trial, and its digest says whether it still is what
+// was frozen.
 package plan
 
 import (
@@ -9,69 +12,79 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Schema is the version of Plan that this program writes.
+// Schema is the version of Plan that this program writes and reads.
 const Schema = 1
 
-// Plan is what will be run, in this order.
+// MaxTrials bounds a plan. More would take weeks: it is a slip of the keyboard.
+const MaxTrials = 100_000
+
+// Plan is a study with the trials that answer it, in the order in which they
+// are run. Trials of the stop rule's blocks are all here; the run may end early.
 type Plan struct {
 	Schema int           `json:"schema"`
 	Study  model.Study   `json:"study"`
 	Trials []model.Trial `json:"trials"`
-	// Digest is the SHA-256 of the plan's JSON with this field empty.
+	// Digest is the SHA-256 of the plan's JSON with an empty digest, in hex.
 	Digest string `json:"digest"`
 }
 
-// Expand makes the plan: every block holds every variant under every load
-// once, in an order of its own. A block's order depends on the seed and the
-// block's number only, so adding blocks leaves earlier ones as they were.
+// Expand makes the plan of a study. The same study always gives the same plan,
+// and more blocks never change the order of earlier ones.
 func Expand(s model.Study) (Plan, error) {
-	if len(s.Variants) == 0 || len(s.Loads) == 0 {
-		return Plan{}, errors.New("expanding the study: it has no variants or no loads")
+	perBlock := len(s.Variants) * len(s.Loads)
+	switch {
+	case perBlock == 0:
+		return Plan{}, fmt.Errorf("planning study %s: it has %d variants and %d loads; both need at least one", s.Name, len(s.Variants), len(s.Loads))
+	case s.Design.Blocks < 1 || s.Design.MaxBlocks < s.Design.Blocks:
+		return Plan{}, fmt.Errorf("planning study %s: %d to %d blocks make no sense", s.Name, s.Design.Blocks, s.Design.MaxBlocks)
+	case s.Design.MaxBlocks > MaxTrials/perBlock:
+		return Plan{}, fmt.Errorf("planning study %s: %d blocks of %d trials are more than %d trials; ask for fewer blocks", s.Name, s.Design.MaxBlocks, perBlock, MaxTrials)
 	}
-	p := Plan{Schema: Schema, Study: s}
-	for block := 1; block <= max(s.Design.Blocks, s.Design.MaxBlocks); block++ {
-		p.Trials = append(p.Trials, expandBlock(s, block, len(p.Trials))...)
+	p := Plan{Schema: Schema, Study: s, Trials: make([]model.Trial, 0, perBlock*s.Design.MaxBlocks)}
+	for b := 1; b <= s.Design.MaxBlocks; b++ {
+		p.Trials = append(p.Trials, block(s, b, len(p.Trials))...)
 	}
-	digest, err := p.digest()
-	p.Digest = digest
+	var err error
+	p.Digest, err = p.digest()
 	return p, err
 }
 
-func expandBlock(s model.Study, block, first int) []model.Trial {
-	rng := rand.New(rand.NewPCG(s.Design.Seed, uint64(block)))
-	var trials []model.Trial
+// block makes one block. Its generator depends on the seed and the block's
+// number only. Blocks count from 1; so do trials, and the order in a block.
+func block(s model.Study, number, before int) []model.Trial {
+	random := rand.New(rand.NewPCG(s.Design.Seed, uint64(number))) //nolint:gosec // an experiment must be repeatable
+	trials := make([]model.Trial, 0, len(s.Variants)*len(s.Loads))
 	for _, v := range s.Variants {
 		for _, l := range s.Loads {
-			trials = append(trials, model.Trial{Block: block, Variant: v.Name, Load: l.Name, Seed: rng.Uint64()})
+			trials = append(trials, model.Trial{Block: number, Variant: v.Name, Load: l.Name})
 		}
 	}
-	rng.Shuffle(len(trials), func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
+	random.Shuffle(len(trials), func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
 	for i := range trials {
-		trials[i].Order, trials[i].Index = i+1, first+i+1
+		trials[i].Index = before + i + 1
+		trials[i].Order = i + 1
+		trials[i].Seed = random.Uint64()
 	}
 	return trials
 }
 
 func (p Plan) digest() (string, error) {
 	p.Digest = ""
-	b, err := json.Marshal(p)
+	raw, err := json.Marshal(p) // struct order, sorted maps, no spaces: canonical
 	if err != nil {
-		return "", fmt.Errorf("encoding the plan: %w", err)
+		return "", fmt.Errorf("writing the plan of study %s: %w", p.Study.Name, err)
 	}
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Verify says whether the plan is as Expand made it.
+// Verify checks that the plan is what Expand made: version, digest and shape.
 func (p Plan) Verify() error {
 	if p.Schema != Schema {
 		return fmt.Errorf("the plan has version %d; this program reads version %d", p.Schema, Schema)
@@ -81,81 +94,51 @@ func (p Plan) Verify() error {
 		return err
 	}
 	if digest != p.Digest {
-		return errors.New("the plan was changed: its digest does not fit")
+		return fmt.Errorf("the plan was changed: its digest is %s, and it says %s", digest, p.Digest)
 	}
-	again, err := Expand(p.Study)
-	if err != nil {
-		return err
+	return p.shape()
+}
+
+// shape checks that every block is complete and that trials are numbered.
+func (p Plan) shape() error {
+	type cell struct{ variant, load string }
+	cells := map[cell]int{}
+	for _, v := range p.Study.Variants {
+		for _, l := range p.Study.Loads {
+			cells[cell{v.Name, l.Name}] = 0
+		}
 	}
-	if again.Digest != p.Digest {
-		return errors.New("the plan's trials are not those of its study and seed")
+	if len(cells) == 0 || len(cells) != len(p.Study.Variants)*len(p.Study.Loads) {
+		return errors.New("the plan's study has no variants or loads, or two of one name")
+	}
+	if len(p.Trials) != len(cells)*p.Study.Design.MaxBlocks {
+		return fmt.Errorf("the plan has %d trials; %d blocks of %d need %d", len(p.Trials), p.Study.Design.MaxBlocks, len(cells), len(cells)*p.Study.Design.MaxBlocks)
+	}
+	for i, t := range p.Trials {
+		want := model.Trial{Index: i + 1, Block: i/len(cells) + 1, Order: i%len(cells) + 1, Variant: t.Variant, Load: t.Load, Seed: t.Seed}
+		if t != want {
+			return fmt.Errorf("the plan's trial %d is numbered index %d, block %d, order %d; want %d, %d, %d", i+1, t.Index, t.Block, t.Order, want.Index, want.Block, want.Order)
+		}
+		times, known := cells[cell{t.Variant, t.Load}]
+		if !known || times != t.Block-1 {
+			return fmt.Errorf("the plan's trial %d, %s under %s, is not in block %d exactly once", t.Index, t.Variant, t.Load, t.Block)
+		}
+		cells[cell{t.Variant, t.Load}]++
 	}
 	return nil
 }
 
-// Duration is how long the loads take with their warm-up, and a given time for
-// everything else in a trial.
-func (p Plan) Duration(overhead time.Duration) time.Duration {
-	length := map[string]time.Duration{}
-	for _, l := range p.Study.Loads {
-		length[l.Name] = l.Duration
-	}
-	var total time.Duration
-	for _, t := range p.Trials {
-		total += p.Study.Design.Warmup + length[t.Load] + overhead
-	}
-	return total
+// Duration is how long all trials of a plan take, where overhead is what one
+// takes besides its warm-up and its measured window. With a stop rule, it is
+// the longest that the study can take.
+func Duration(p Plan, overhead time.Duration) time.Duration {
+	return duration(p.Study, p.Study.Design.MaxBlocks, overhead)
 }
 
-// WriteText writes the plan for people.
-func (p Plan) WriteText(w io.Writer) error {
-	s := p.Study
-	out := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(out, "%s: %s\n", s.Name, s.Question)
-	fmt.Fprintf(out, "%d trials = %d blocks x %d variants x %d loads, seed %d\n\n", len(p.Trials), max(s.Design.Blocks, s.Design.MaxBlocks), len(s.Variants), len(s.Loads), s.Design.Seed)
-	fmt.Fprintln(out, "VARIANT\tSTACK\t")
-	for _, v := range s.Variants {
-		note := ""
-		if v.Control {
-			note = "the A/A control: shows the noise floor"
-		} else if v.Name == s.Baseline {
-			note = "the baseline"
-		}
-		fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, stack(v), note)
-	}
-	fmt.Fprintln(out, "\nLOAD\tWHAT\tWARM-UP\tDURATION")
+func duration(s model.Study, blocks int, overhead time.Duration) time.Duration {
+	var one time.Duration
 	for _, l := range s.Loads {
-		what := fmt.Sprintf("%s, closed loop, %d connections", l.Protocol, l.Connections)
-		if l.Arrival == model.ArrivalOpen {
-			what = fmt.Sprintf("%s, open loop, %g/s, %d connections", l.Protocol, l.Rate, l.Connections)
-		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", l.Name, what, s.Design.Warmup, l.Duration)
+		one += s.Design.Warmup + l.Duration + overhead
 	}
-	fmt.Fprintln(out, "\nBLOCK\tORDER OF TRIALS")
-	for block := 1; block <= max(s.Design.Blocks, s.Design.MaxBlocks); block++ {
-		fmt.Fprintf(out, "%d\t%s\n", block, strings.Join(p.order(block), "  "))
-	}
-	fmt.Fprintf(out, "\ndigest %s\n", p.Digest)
-	return out.Flush()
-}
-
-func (p Plan) order(block int) []string {
-	var names []string
-	for _, t := range p.Trials {
-		if t.Block == block {
-			names = append(names, t.Variant+"/"+t.Load)
-		}
-	}
-	return names
-}
-
-func stack(v model.Variant) string {
-	if len(v.Stack) == 0 {
-		return "(pod to pod)"
-	}
-	var kinds []string
-	for _, l := range v.Stack {
-		kinds = append(kinds, l.Kind)
-	}
-	return strings.Join(kinds, " + ")
+	return one * time.Duration(len(s.Variants)) * time.Duration(blocks)
 }

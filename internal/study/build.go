@@ -25,7 +25,7 @@ type builder struct {
 	wholeVariants, wholeLoads bool
 }
 
-func (b *builder) study(c StudyConfig) model.Study {
+func (b *builder) study(c Config) model.Study {
 	s := model.Study{
 		Name:     string(c.Metadata.Name),
 		Question: strings.TrimSpace(c.Question),

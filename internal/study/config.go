@@ -5,26 +5,26 @@ import "encoding/json"
 // The types of this file are the study format: the decoder reads a file into
 // them, and the JSON Schema is made from them. Their tags mean
 //
-//	json                    the key; required unless it has omitempty
+//	json                    the key; required unless it has omitempty or omitzero
 //	default                 what is taken if the key is absent, as YAML
 //	jsonschema              minimum, maximum, enum, minItems: checked by both
 //	jsonschema_description  what editors show, and what a missing key is told
 //	why                     added where a value is out of range
 //	wants                   what should stand here, where something else does
 
-// StudyConfig is a study file.
-type StudyConfig struct {
+// Config is a study file.
+type Config struct {
 	APIVersion string          `json:"apiVersion" jsonschema:"enum=windtunnel/v1" jsonschema_description:"Version of the study format."`
 	Kind       string          `json:"kind" jsonschema:"enum=Study" jsonschema_description:"Always Study."`
 	Metadata   MetadataConfig  `json:"metadata" jsonschema_description:"What the study is called."`
 	Question   string          `json:"question" jsonschema:"minLength=1" jsonschema_description:"The question that the study answers, in one sentence."`
 	Target     string          `json:"target,omitempty" default:"lab" wants:"the name of a target (clusters of a kubeconfig are not available in this version)" jsonschema_description:"Where trials run. lab: this host."`
-	Topology   TopologyConfig  `json:"topology,omitempty" default:"{preset: two-nodes}" jsonschema_description:"Where pods are: a preset, or regions spelled out."`
+	Topology   TopologyConfig  `json:"topology,omitzero" default:"{preset: two-nodes}" jsonschema_description:"Where pods are: a preset, or regions spelled out."`
 	App        AppConfig       `json:"app" jsonschema_description:"What is under load."`
 	Baseline   Name            `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
 	Variants   []VariantConfig `json:"variants" jsonschema:"minItems=1" jsonschema_description:"The systems under test."`
 	Loads      []LoadConfig    `json:"loads" jsonschema:"minItems=1" jsonschema_description:"Who sends what to where. Every variant meets every load."`
-	Design     DesignConfig    `json:"design,omitempty" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
+	Design     DesignConfig    `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
 	Gates      []string        `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
 }
 
@@ -129,7 +129,7 @@ type DesignConfig struct {
 	Control     bool        `json:"control,omitempty" default:"true" jsonschema_description:"Whether the baseline runs twice in each block. What differs between the two is noise."`
 	Stop        *StopConfig `json:"stop,omitempty" jsonschema_description:"Go on after blocks until intervals are narrow enough. If absent: exactly blocks are run."`
 	Equivalence Percent     `json:"equivalence,omitempty" jsonschema_description:"Margin inside which two variants may be called equivalent. If absent: no such claim is made."`
-	Seed        uint64      `json:"seed,omitempty" default:"1" jsonschema_description:"Of every random choice, the order of trials above all."`
+	Seed        uint64      `json:"seed,omitempty" default:"1" jsonschema:"minimum=0" jsonschema_description:"Of every random choice, the order of trials above all."`
 	Primary     []string    `json:"primary,omitempty" default:"[response.p50, response.p99, cpu.total, success]" jsonschema:"minItems=1" jsonschema_description:"Metrics that are corrected for as one family; all others are exploratory."`
 }
 

@@ -250,7 +250,7 @@ func (d *decoder) absent(n *yaml.Node, f field, v reflect.Value, path string) {
 		d.value(doc.Content[0], v, path, f.rules)
 		d.filling = was
 	case f.required:
-		d.report(n, path, "is required: "+f.description)
+		d.report(n, path, "is required. "+f.description)
 	}
 }
 

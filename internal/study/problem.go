@@ -25,7 +25,7 @@ func (p Problem) String() string {
 }
 
 // Problems is the error of Parse: everything that is wrong, sorted by position.
-type Problems []Problem
+type Problems []Problem //nolint:errname // the plural says that it is all of them
 
 // Error prints one problem a line.
 func (ps Problems) Error() string {

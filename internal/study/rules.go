@@ -62,7 +62,7 @@ func fieldsOf(t reflect.Type) fields {
 		}
 		key, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		all = append(all, field{
-			key: key, index: i, required: options != "omitempty",
+			key: key, index: i, required: options == "",
 			fallback: f.Tag.Get("default"), description: f.Tag.Get("jsonschema_description"), rules: rulesOf(f.Tag),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 
 	"github.com/invopop/jsonschema"
 	"go.yaml.in/yaml/v3"
@@ -12,16 +13,16 @@ import (
 )
 
 // SchemaID is the schema's own address.
-const SchemaID = "https://windtunnel.dev/schema/study.schema.json"
+const SchemaID = "https://raw.githubusercontent.com/windtunnel/windtunnel/main/schema/study.schema.json"
 
 // Schema is the JSON Schema of a study file, for editors and other programs.
 // It is made from the types that Parse decodes into and from the catalog, so
 // that the two cannot drift apart. What one key alone cannot show (names that
 // refer to each other, a rate in a closed loop) only Parse checks.
 func Schema(known Known) ([]byte, error) {
-	s := reflector(false).Reflect(StudyConfig{})
+	s := reflector(false).Reflect(Config{})
 	s.ID, s.Title, s.Description = SchemaID, "Windtunnel study", "A question about a Kubernetes network and the experiment that answers it."
-	if err := annotate(s, reflect.TypeFor[StudyConfig]()); err != nil {
+	if err := annotate(s, reflect.TypeFor[Config]()); err != nil {
 		return nil, err
 	}
 	enum(child(s, "target"), known.Targets)
@@ -99,18 +100,18 @@ func config(zero any) *jsonschema.Schema {
 
 // layers is the schema of one entry of a stack.
 func layers(plugins []model.Plugin[model.Layer]) *jsonschema.Schema {
-	var any []*jsonschema.Schema
+	var entries []*jsonschema.Schema
 	for _, p := range plugins {
 		properties := jsonschema.NewProperties()
 		properties.Set(p.Name, config(p.Config))
-		any = append(any,
+		entries = append(entries,
 			&jsonschema.Schema{Const: p.Name, Description: p.Summary},
 			&jsonschema.Schema{
 				Type: "object", Description: p.Summary, Properties: properties,
 				Required: []string{p.Name}, AdditionalProperties: jsonschema.FalseSchema,
 			})
 	}
-	return &jsonschema.Schema{AnyOf: any, Description: "A layer: its name, or its name with its configuration."}
+	return &jsonschema.Schema{AnyOf: entries, Description: "A layer: its name, or its name with its configuration."}
 }
 
 // setApps makes the schema of the app: the common keys and those of one kind.
@@ -142,7 +143,7 @@ func text(pattern, example string) *jsonschema.Schema {
 func (Rate) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		AnyOf: []*jsonschema.Schema{
-			{Type: "number", ExclusiveMinimum: "0", Maximum: json.Number(fmt.Sprint(int(MaxRate)))},
+			{Type: "number", ExclusiveMinimum: "0", Maximum: json.Number(strconv.Itoa(int(MaxRate)))},
 			{Type: "string", Pattern: patternRate},
 		},
 		Examples: []any{"2000/s"},

@@ -40,7 +40,7 @@ func Parse(name string, data []byte, known Known) (model.Study, error) {
 	if !ok || !d.version(root) {
 		return model.Study{}, d.sorted()
 	}
-	var c StudyConfig
+	var c Config
 	d.value(root, reflect.ValueOf(&c).Elem(), "", rules{})
 	s := (&builder{decoder: d, known: known}).study(c)
 	if len(d.problems) > 0 {

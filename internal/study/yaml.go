@@ -137,6 +137,7 @@ func describe(n *yaml.Node) string {
 		return "a list"
 	case yaml.AliasNode:
 		return "an alias"
+	default:
 	}
 	switch n.ShortTag() {
 	case "!!null":
@@ -183,8 +184,9 @@ func (d *decoder) any(n *yaml.Node, path string) (any, bool) {
 			list[i], ok = v, ok && good
 		}
 		return list, ok
+	default:
+		return d.scalar(n, path)
 	}
-	return d.scalar(n, path)
 }
 
 func (d *decoder) scalar(n *yaml.Node, path string) (any, bool) {
@@ -193,7 +195,7 @@ func (d *decoder) scalar(n *yaml.Node, path string) (any, bool) {
 		return strings.EqualFold(n.Value, "true"), true
 	case "!!int", "!!float":
 		if !json.Valid([]byte(n.Value)) {
-			d.report(n, path, fmt.Sprintf("%s is not a plain decimal number", n.Value))
+			d.report(n, path, n.Value+" is not a plain decimal number")
 			return nil, false
 		}
 		return json.Number(n.Value), true

@@ -2,12 +2,12 @@ package sys
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -17,58 +17,96 @@ import (
 // believed only by process 1 of a pid namespace, and removed at once.
 const insideMarker = "WINDTUNNEL_INSIDE"
 
+// Handover is what the outer process tells the inner one, which cannot find
+// it out: there it seems to be root, and is bound to some of the CPUs.
+type Handover struct {
+	CPUs     []int  `json:"cpus"` // all that the outer process was given
+	StateDir string `json:"state_dir"`
+	Rootless bool   `json:"rootless"`
+}
+
 // Inside says whether this process is the re-executed one, and forgets the
 // marker so that no child inherits it.
-func Inside() bool {
-	marked := os.Getenv(insideMarker) != "" && os.Getpid() == 1
-	if err := os.Unsetenv(insideMarker); err != nil {
-		return false
+func Inside() (h Handover, inside bool) {
+	marker := os.Getenv(insideMarker)
+	if marker == "" || os.Unsetenv(insideMarker) != nil || os.Getpid() != 1 {
+		return Handover{}, false
 	}
-	return marked
+	return h, json.Unmarshal([]byte(marker), &h) == nil
+}
+
+// Rootless says whether this process needs a user namespace to make others:
+// root without CAP_SYS_ADMIN, as in a container, does.
+func Rootless() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&header, &caps[0]); err != nil {
+		return os.Geteuid() != 0
+	}
+	return caps[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0
 }
 
 // Reexec runs this program again, with the same arguments and standard files,
 // as process 1 of new network, pid, mount, ipc and uts namespaces (and a user
-// namespace where this user is not root), bound to the given CPUs. It returns
-// the inner process's exit code. Whichever of the two dies, by whatever
-// signal, the kernel removes the namespaces and everything in them.
-func Reexec(ctx context.Context, cpus []int) (code int, err error) {
-	self, err := os.Executable()
+// namespace where h says rootless), bound to the given CPUs. It returns the
+// inner process's exit code, 128 + signal where one ended it. Whichever of the
+// two dies, by whatever signal, the kernel removes the namespaces and
+// everything in them.
+func Reexec(ctx context.Context, h Handover, bind []int) (code int, err error) {
+	cmd, err := insideCommand(ctx, h)
 	if err != nil {
-		return 0, fmt.Errorf("finding this program: %w", err)
+		return 0, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), self)
-	cmd.Args = os.Args
-	cmd.Env = append(os.Environ(), insideMarker+"=1")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = namespaces()
-	// The terminal sends SIGINT to both processes; the inner one decides.
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer signal.Stop(signals)
 
 	// PDEATHSIG fires when the *thread* that forked ends, so that thread is
-	// kept until the child has ended.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := setAffinity(cpus); err != nil {
-		return 0, err
-	}
-	if err := cmd.Start(); err != nil {
-		return 0, fmt.Errorf("making the lab's namespaces: %w", err)
-	}
-	done := make(chan struct{})
-	go forward(signals, cmd.Process, done)
-	err = cmd.Wait()
-	close(done)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		if s, ok := exit.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-			return 128 + int(s.Signal()), nil
+	// kept, in Wait, until the child has ended.
+	err = onThrowawayThread(func() error {
+		if err := setAffinity(bind); err != nil {
+			return err
 		}
-		return exit.ExitCode(), nil
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("making the lab's namespaces: %w", err)
+		}
+		done := make(chan struct{})
+		defer close(done)
+		go forward(signals, cmd.Process, done)
+		return cmd.Wait()
+	})
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return exitCode(exit.ProcessState), nil
 	}
 	return 0, err
+}
+
+func insideCommand(ctx context.Context, h Handover) (*exec.Cmd, error) {
+	marker, err := json.Marshal(h)
+	if err != nil {
+		return nil, fmt.Errorf("writing the hand-over to the inner process: %w", err)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/proc/self/exe")
+	cmd.Args = os.Args
+	cmd.Env = append(os.Environ(), insideMarker+"="+string(marker))
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Pdeathsig:  unix.SIGKILL,
+	}
+	if h.Rootless {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
+	}
+	return cmd, nil
+}
+
+func exitCode(s *os.ProcessState) int {
+	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		return 128 + int(w.Signal())
+	}
+	return s.ExitCode()
 }
 
 func forward(signals <-chan os.Signal, p *os.Process, done <-chan struct{}) {
@@ -87,10 +125,16 @@ func forward(signals <-chan os.Signal, p *os.Process, done <-chan struct{}) {
 	}
 }
 
-// foreground says whether this process's group is the terminal's foreground
-// group, in which case the terminal itself has signalled the inner process.
+// foreground says whether this process's group is its terminal's foreground
+// group: Ctrl-C then reaches the inner process without help, and a second
+// SIGINT would look like impatience.
 func foreground() bool {
-	group, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close() //nolint:errcheck // only read
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
 
@@ -107,30 +151,6 @@ func SettleInside() (notes []string, err error) {
 	if err := LoopbackUp(); err != nil {
 		return notes, err
 	}
+	reapOrphans()
 	return notes, RaiseOpenFiles()
-}
-
-// TryNamespaces makes the namespaces that Reexec needs, around a process that
-// ends at once.
-func TryNamespaces(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, "/bin/true")
-	cmd.SysProcAttr = namespaces()
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("making namespaces: %w", err)
-	}
-	return nil
-}
-
-// namespaces asks for new ones of every kind that the lab needs.
-func namespaces() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
-		Pdeathsig:  unix.SIGKILL,
-	}
-	if os.Getuid() != 0 {
-		attr.Cloneflags |= unix.CLONE_NEWUSER
-		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
-		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
-	}
-	return attr
 }

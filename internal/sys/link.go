@@ -11,7 +11,10 @@ import (
 )
 
 // Net configures the devices of one network namespace over one netlink socket.
-type Net struct{ h *netlink.Handle }
+type Net struct {
+	ns *Netns
+	h  *netlink.Handle
+}
 
 // OpenNet opens a namespace for configuration.
 func OpenNet(ns *Netns) (*Net, error) {
@@ -21,7 +24,7 @@ func OpenNet(ns *Netns) (*Net, error) {
 		if err != nil {
 			return fmt.Errorf("opening netlink: %w", err)
 		}
-		n = &Net{h}
+		n = &Net{ns: ns, h: h}
 		return nil
 	})
 	return n, err
@@ -37,7 +40,7 @@ func LoopbackUp() error {
 		return fmt.Errorf("opening netlink: %w", err)
 	}
 	defer h.Close()
-	return (&Net{h}).LoopbackUp()
+	return (&Net{h: h}).LoopbackUp()
 }
 
 // LoopbackUp brings up loopback, which is device 1 of every namespace.
@@ -108,9 +111,13 @@ func (n *Net) ConfigureIndex(index int, addr netip.Prefix) error {
 	return n.address(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, addr)
 }
 
-// Route adds a route; the zero prefix is the default route.
+// Route adds a route; the zero prefix is the default route, the zero address
+// says that the destination is on the link itself.
 func (n *Net) Route(device int, to netip.Prefix, via netip.Addr) error {
 	r := &netlink.Route{LinkIndex: device, Gw: via.AsSlice()}
+	if !via.IsValid() {
+		r.Scope = netlink.SCOPE_LINK
+	}
 	if to.IsValid() {
 		r.Dst = ipNet(to)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -24,7 +25,6 @@ type Command struct {
 	CPUs  []int
 	// Group accounts for it from its first instruction; nil: not accounted.
 	Group *Cgroup
-	Stdin io.Reader
 	// Files, if set, are its standard input, output and error themselves.
 	Files  [3]*os.File
 	Output io.Writer // standard output and error, unless Piped
@@ -53,11 +53,13 @@ func (s stream) Write(p []byte) (int, error) { return s.in.Write(p) }
 func (s stream) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
 
 // Start starts a program on a thread that has first gone where the program is
-// to be: its namespace, CPUs and cgroup are then its own from birth.
+// to be: its namespace, CPUs and cgroup are then its own from birth. The
+// thread then waits for the program's end: some programs (Envoy) ask to be
+// killed when the thread that started them ends.
 func Start(c Command) (*Process, error) {
 	p := &Process{group: c.Group, done: make(chan struct{})}
 	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // processes outlive the call that starts them; Stop ends them
-	p.cmd.Env, p.cmd.Dir, p.cmd.Stdin = c.Env, c.Dir, c.Stdin
+	p.cmd.Env, p.cmd.Dir = c.Env, c.Dir
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Stdout, p.cmd.Stderr = c.Output, c.Output
 	p.cmd.WaitDelay = time.Second
@@ -68,21 +70,45 @@ func Start(c Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = onThrowawayThread(func() error {
-		release, err := prepareThread(c, p.cmd.SysProcAttr)
-		if err != nil {
-			return err
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		err := p.start(c)
+		started <- err
+		if err == nil {
+			p.wait()
 		}
-		return errors.Join(p.cmd.Start(), release())
-	})
+	}()
+	err = <-started
 	for _, f := range closeAfter {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", c.Argv[0], err)
 	}
-	go p.wait()
 	return p, nil
+}
+
+// start forks on the calling thread, which it takes to the right place first
+// and out of the cgroup again after.
+func (p *Process) start(c Command) error {
+	if c.Netns != nil {
+		if err := c.Netns.enter(); err != nil {
+			return err
+		}
+	}
+	leave, err := c.Group.join(p.cmd.SysProcAttr)
+	if err != nil {
+		return errors.Join(err, leave())
+	}
+	if err := setAffinity(c.CPUs); err != nil {
+		return errors.Join(err, leave())
+	}
+	err = p.cmd.Start()
+	if stuck := leave(); stuck != nil && err == nil {
+		return errors.Join(stuck, p.cmd.Process.Kill(), p.cmd.Wait())
+	}
+	return err
 }
 
 func (p *Process) pipe(c Command) (closeAfter []*os.File, err error) {
@@ -100,18 +126,6 @@ func (p *Process) pipe(c Command) (closeAfter []*os.File, err error) {
 	p.cmd.Stdin, p.cmd.Stdout = inR, outW
 	p.stream = stream{outR, inW, outR}
 	return []*os.File{inR, outW}, nil
-}
-
-func prepareThread(c Command, attr *syscall.SysProcAttr) (release func() error, err error) {
-	if c.Netns != nil {
-		if err := c.Netns.enter(); err != nil {
-			return nil, err
-		}
-	}
-	if err := setAffinity(c.CPUs); err != nil {
-		return nil, err
-	}
-	return c.Group.join(attr)
 }
 
 func (p *Process) wait() {
@@ -141,12 +155,7 @@ func (p *Process) Err() error {
 }
 
 // ExitCode is the exit status, 128 + signal where one ended it; only after Done.
-func (p *Process) ExitCode() int {
-	if s, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && s.Signaled() {
-		return 128 + int(s.Signal())
-	}
-	return p.cmd.ProcessState.ExitCode()
-}
+func (p *Process) ExitCode() int { return exitCode(p.cmd.ProcessState) }
 
 // Stream is standard input and output; nil unless Piped.
 func (p *Process) Stream() io.ReadWriteCloser { return p.stream }
@@ -192,13 +201,4 @@ func (p *Process) kill() error {
 	err := errors.Join(p.Signal(unix.SIGKILL), p.group.Kill())
 	<-p.done
 	return err
-}
-
-// Look finds a program by name in the folders of the usual search path.
-func Look(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("looking for %s: %w", name, err)
-	}
-	return path, nil
 }

@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,95 +24,6 @@ func Monotonic() int64 {
 		return 0
 	}
 	return ts.Nano()
-}
-
-// Netns holds a network namespace open by a file descriptor: no name, no
-// process, nothing that could outlive this program.
-type Netns struct{ file *os.File }
-
-// NewNetns makes an empty network namespace.
-func NewNetns() (*Netns, error) {
-	var ns *Netns
-	err := onThrowawayThread(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("making a network namespace: %w", err)
-		}
-		var err error
-		ns, err = currentNetns()
-		return err
-	})
-	return ns, err
-}
-
-// NewNetnses makes n empty network namespaces on one thread.
-func NewNetnses(n int) ([]*Netns, error) {
-	all := make([]*Netns, 0, n)
-	err := onThrowawayThread(func() error {
-		for range n {
-			if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-				return fmt.Errorf("making network namespace %d of %d: %w", len(all)+1, n, err)
-			}
-			ns, err := currentNetns()
-			if err != nil {
-				return err
-			}
-			all = append(all, ns)
-		}
-		return nil
-	})
-	if err != nil {
-		for _, ns := range all {
-			err = errors.Join(err, ns.Close())
-		}
-		return nil, err
-	}
-	return all, nil
-}
-
-// OwnNetns is the namespace that this process started in.
-func OwnNetns() (*Netns, error) {
-	f, err := os.Open("/proc/self/ns/net")
-	if err != nil {
-		return nil, fmt.Errorf("opening the own network namespace: %w", err)
-	}
-	return &Netns{f}, nil
-}
-
-func currentNetns() (*Netns, error) {
-	f, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return nil, fmt.Errorf("opening a network namespace: %w", err)
-	}
-	return &Netns{f}, nil
-}
-
-// Do runs f on a thread inside the namespace. The thread is thrown away.
-func (n *Netns) Do(f func() error) error {
-	return onThrowawayThread(func() error {
-		if err := n.enter(); err != nil {
-			return err
-		}
-		return f()
-	})
-}
-
-func (n *Netns) enter() error {
-	if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
-		return fmt.Errorf("entering a network namespace: %w", err)
-	}
-	return nil
-}
-
-// FD is the descriptor that holds the namespace; it stays Netns's own.
-func (n *Netns) FD() int { return int(n.file.Fd()) }
-
-// Close lets go of the namespace; the kernel removes it, with its devices and
-// rules, when no process is left in it. Closing twice is fine.
-func (n *Netns) Close() error {
-	if err := n.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
-		return fmt.Errorf("closing a network namespace: %w", err)
-	}
-	return nil
 }
 
 // onThrowawayThread runs f on an operating-system thread of its own, which
@@ -156,28 +67,6 @@ func setAffinity(cpus []int) error {
 	return nil
 }
 
-// PinProcess binds every thread of this process to CPUs.
-func PinProcess(cpus []int) error {
-	tasks, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		return fmt.Errorf("listing own threads: %w", err)
-	}
-	var set unix.CPUSet
-	for _, c := range cpus {
-		set.Set(c)
-	}
-	for _, t := range tasks {
-		tid, err := strconv.Atoi(t.Name())
-		if err != nil {
-			continue
-		}
-		if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("binding thread %d to CPUs %v: %w", tid, cpus, err)
-		}
-	}
-	return nil
-}
-
 // WriteSysctl sets a network setting in the calling thread's namespace, e.g.
 // "net/ipv4/ip_forward".
 func WriteSysctl(key, value string) error {
@@ -202,13 +91,19 @@ func RaiseOpenFiles() error {
 }
 
 // Lock makes a file and holds an exclusive lock on it until the file is closed
-// or this process ends, however it ends.
+// or this process ends, however it ends. It waits for another holder to let go.
 func Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("making a lock: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("taking the lock %s: %w", path, err), f.Close())
 	}
 	return f, nil
@@ -223,3 +118,28 @@ func Locked(path string) bool {
 	defer f.Close() //nolint:errcheck // only read
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
+
+// PrivateDir makes a folder that only this user can enter, or makes sure that
+// what is there is one: in a shared place another user may have been faster.
+func PrivateDir(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("making a private folder: %w", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		return fmt.Errorf("looking at the folder %s: %w", path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o077 != 0 {
+		return fmt.Errorf("%s must be a folder of this user with mode 0700: remove it, or fix its owner and mode", path)
+	}
+	return nil
+}
+
+// Required says whether $WINDTUNNEL_REQUIRE, a list separated by commas, names
+// an ability: a test that cannot have it then fails instead of being skipped.
+func Required(ability string) bool {
+	return slices.Contains(strings.Split(os.Getenv("WINDTUNNEL_REQUIRE"), ","), ability)
+}
+
+// Args are this program's arguments, without its name.
+func Args() []string { return os.Args[1:] }

@@ -14,78 +14,111 @@ import (
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
-// Sampler reads one control group. Subject is "pod/component".
-type Sampler struct {
-	Subject string
-	Group   *sys.Cgroup
+// Sampler reads the groups of all components that there are at the time.
+type Sampler struct{ Subjects func() []Subject }
+
+// Subject is a component's group; Name is "pod/component".
+type Subject struct {
+	Name  string
+	Group *sys.Cgroup
 }
 
 var _ model.Sampler = Sampler{}
 
-// Sample reads the group's three files.
+// Sample reads CPU time, throttling and memory of every group.
 func (s Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading, error) {
-	cpuFile, throttlingFile, memoryFile := s.Group.Files()
-	at := sys.Monotonic()
-	cpu, err := os.ReadFile(cpuFile)
-	if err != nil {
-		return dst, fmt.Errorf("sampling %s: %w", s.Subject, err)
+	for _, subject := range s.Subjects() {
+		u, err := read(subject.Group.Files())
+		if err != nil {
+			return dst, fmt.Errorf("sampling %s: %w", subject.Name, err)
+		}
+		for _, r := range []model.Reading{
+			{Metric: model.SampleCPU, Value: u.cpu},
+			{Metric: model.SampleThrottled, Value: u.throttled},
+			{Metric: model.SampleThrottledPeriods, Value: u.periods},
+			{Metric: model.SampleMemory, Value: u.memory},
+		} {
+			r.At, r.Subject = u.at, subject.Name
+			dst = append(dst, r)
+		}
 	}
-	throttling, err := os.ReadFile(throttlingFile)
+	return dst, nil
+}
+
+// usage is one reading of a group.
+type usage struct {
+	at                      int64
+	cpu, throttled, periods float64
+	memory                  float64
+}
+
+func read(f sys.UsageFiles) (u usage, err error) {
+	u.at = sys.Monotonic()
+	b, err := os.ReadFile(f.CPU)
 	if err != nil {
-		return dst, fmt.Errorf("sampling %s: %w", s.Subject, err)
+		return u, fmt.Errorf("reading CPU time: %w", err)
 	}
-	memory, err := os.ReadFile(memoryFile)
-	if err != nil {
-		return dst, fmt.Errorf("sampling %s: %w", s.Subject, err)
+	if u.cpu, err = parseCPU(b); err != nil {
+		return u, fmt.Errorf("in %s: %w", f.CPU, err)
 	}
-	t := parseThrottling(throttling)
-	return append(dst,
-		model.Reading{At: at, Subject: s.Subject, Metric: model.SampleCPU, Value: parseCPU(cpu)},
-		model.Reading{At: at, Subject: s.Subject, Metric: model.SampleThrottled, Value: t.seconds},
-		model.Reading{At: at, Subject: s.Subject, Metric: model.SampleThrottledPeriods, Value: t.periods},
-		model.Reading{At: at, Subject: s.Subject, Metric: model.SampleMemory, Value: parseNumber(memory)},
-	), nil
+	if b, err = os.ReadFile(f.Memory); err != nil {
+		return u, fmt.Errorf("reading memory: %w", err)
+	}
+	if u.memory, err = parseNumber(b); err != nil {
+		return u, fmt.Errorf("in %s: %w", f.Memory, err)
+	}
+	for _, file := range f.Throttling {
+		if b, err = os.ReadFile(file); err != nil {
+			return u, fmt.Errorf("reading throttling: %w", err)
+		}
+		seconds, periods, err := parseThrottling(b)
+		if err != nil {
+			return u, fmt.Errorf("in %s: %w", file, err)
+		}
+		u.throttled += seconds
+		u.periods += periods
+	}
+	return u, nil
 }
 
 // parseCPU reads cpuacct.usage (nanoseconds) or version 2's cpu.stat
 // (usage_usec), in seconds.
-func parseCPU(b []byte) float64 {
-	if v, ok := field(b, "usage_usec"); ok {
-		return v / 1e6
+func parseCPU(b []byte) (seconds float64, err error) {
+	if v, err := field(b, "usage_usec"); err == nil {
+		return v / 1e6, nil
 	}
-	return parseNumber(b) / 1e9
+	v, err := parseNumber(b)
+	return v / 1e9, err
 }
-
-type throttling struct{ seconds, periods float64 }
 
 // parseThrottling reads cpu.stat: version 1 counts throttled_time in
 // nanoseconds, version 2 throttled_usec in microseconds.
-func parseThrottling(b []byte) throttling {
-	var t throttling
-	t.periods, _ = field(b, "nr_throttled")
-	if v, ok := field(b, "throttled_usec"); ok {
-		t.seconds = v / 1e6
-	} else if v, ok := field(b, "throttled_time"); ok {
-		t.seconds = v / 1e9
+func parseThrottling(b []byte) (seconds, periods float64, err error) {
+	if periods, err = field(b, "nr_throttled"); err != nil {
+		return 0, 0, err
 	}
-	return t
+	if v, err := field(b, "throttled_usec"); err == nil {
+		return v / 1e6, periods, nil
+	}
+	v, err := field(b, "throttled_time")
+	return v / 1e9, periods, err
 }
 
 // field finds "name value" among lines.
-func field(b []byte, name string) (float64, bool) {
+func field(b []byte, name string) (float64, error) {
 	for line := range bytes.Lines(b) {
 		key, value, ok := bytes.Cut(line, []byte(" "))
 		if ok && string(key) == name {
-			return parseNumber(value), true
+			return parseNumber(value)
 		}
 	}
-	return 0, false
+	return 0, fmt.Errorf("there is no %s", name)
 }
 
-func parseNumber(b []byte) float64 {
-	v, err := strconv.ParseFloat(string(bytes.TrimSpace(b)), 64)
+func parseNumber(b []byte) (float64, error) {
+	v, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
 	if err != nil {
-		return 0
+		return 0, fmt.Errorf("reading a counter: %w", err)
 	}
-	return v
+	return float64(v), nil
 }

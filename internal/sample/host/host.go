@@ -5,6 +5,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -28,7 +29,10 @@ func (Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading, 
 	if err != nil {
 		return dst, fmt.Errorf("sampling the host: %w", err)
 	}
-	s := parse(raw)
+	s, err := parse(raw)
+	if err != nil {
+		return dst, fmt.Errorf("sampling the host: %w", err)
+	}
 	read := func(metric string, v float64) model.Reading {
 		return model.Reading{At: at, Subject: model.SubjectHost, Metric: metric, Value: v}
 	}
@@ -37,35 +41,60 @@ func (Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading, 
 
 type stat struct{ steal, busy, running float64 }
 
+// Columns of the line "cpu" of /proc/stat. Guest time, further on, is part of
+// user time.
+const (
+	columnIdle   = 4
+	columnIOWait = 5
+	columnSteal  = 8
+)
+
 // parse reads the lines "cpu user nice system idle iowait irq softirq steal
-// guest guest_nice" and "procs_running n". Guest time is part of user time.
-func parse(b []byte) stat {
-	var s stat
+// ..." and "procs_running n".
+func parse(b []byte) (s stat, err error) {
+	var haveCPU, haveRunning bool
 	for line := range bytes.Lines(b) {
 		f := bytes.Fields(line)
 		switch {
-		case len(f) >= 9 && string(f[0]) == "cpu":
-			for i, name := range []string{"user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal"} {
-				v := number(f[i+1]) / userHZ
-				switch name {
-				case "steal":
-					s.steal = v
-				case "idle", "iowait":
-				default:
-					s.busy += v
-				}
+		case len(f) > columnSteal && string(f[0]) == "cpu":
+			haveCPU = true
+			if err := s.parseCPU(f); err != nil {
+				return stat{}, err
 			}
 		case len(f) == 2 && string(f[0]) == "procs_running":
-			s.running = number(f[1])
+			haveRunning = true
+			if s.running, err = number(f[1]); err != nil {
+				return stat{}, err
+			}
 		}
 	}
-	return s
+	if !haveCPU || !haveRunning {
+		return stat{}, errors.New("/proc/stat has no lines cpu and procs_running")
+	}
+	return s, nil
 }
 
-func number(b []byte) float64 {
-	v, err := strconv.ParseFloat(string(b), 64)
-	if err != nil {
-		return 0
+func (s *stat) parseCPU(columns [][]byte) error {
+	for i := 1; i <= columnSteal; i++ {
+		ticks, err := number(columns[i])
+		if err != nil {
+			return err
+		}
+		switch i {
+		case columnSteal:
+			s.steal += ticks / userHZ
+		case columnIdle, columnIOWait:
+		default:
+			s.busy += ticks / userHZ
+		}
 	}
-	return v
+	return nil
+}
+
+func number(b []byte) (float64, error) {
+	v, err := strconv.ParseUint(string(b), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading a counter: %w", err)
+	}
+	return float64(v), nil
 }

@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"compress/gzip"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -9,32 +11,56 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// describeHost records what the trials run on. The generator gets the last CPU
-// for itself wherever there are two or more.
-func describeHost(cpus []int) model.Host {
+// splitCPUs gives the generator the last CPU wherever there are two or more.
+func splitCPUs(cpus []int) (generator, others []int) {
+	if n := len(cpus); n >= 2 {
+		return cpus[n-1:], cpus[:n-1]
+	}
+	return cpus, cpus
+}
+
+// describeHost records what the trials run on, and what that does to figures.
+func describeHost(cpus []int, rootless bool) model.Host {
 	h := model.Host{
 		OS: osRelease(), Kernel: readLine("/proc/sys/kernel/osrelease"), Arch: runtime.GOARCH,
-		CPU: cpuModel(), Cores: len(cpus), MemoryBytes: memTotal(), Rootless: rootless(),
-		GeneratorCPUs: cpus, OtherCPUs: cpus,
+		CPU: cpuModel(), Cores: len(cpus), MemoryBytes: memTotal(), Rootless: rootless,
+	}
+	h.GeneratorCPUs, h.OtherCPUs = splitCPUs(cpus)
+	if len(cpus) < 2 {
+		h.Notes = append(h.Notes, "one CPU only: the generator shares it with what it measures")
+	} else if len(h.OtherCPUs) == 1 {
+		h.Notes = append(h.Notes, "app, proxies, samplers and the runner share one CPU")
 	}
 	if strings.Contains(readFile("/proc/cpuinfo"), "hypervisor") {
 		h.Virtualised = "yes"
+		if vendor := readLine("/sys/class/dmi/id/sys_vendor"); vendor != "" {
+			h.Virtualised = vendor
+		}
+		h.Notes = append(h.Notes, "virtual machine: the hypervisor may take CPU time (recorded as steal) and share caches and links with others")
 	}
-	if n := len(cpus); n >= 2 {
-		h.GeneratorCPUs, h.OtherCPUs = cpus[n-1:], cpus[:n-1]
-	} else {
-		h.Notes = append(h.Notes, "one CPU only: the generator shares it with what it measures")
+	if !irqTimeAccounting(h.Kernel) {
+		h.Notes = append(h.Notes, "no IRQ time accounting known: softirq work is charged to whichever process it interrupts")
 	}
-	if len(h.OtherCPUs) == 1 && len(cpus) >= 2 {
-		h.Notes = append(h.Notes, "app, proxies and kernel work share one CPU")
+	if rootless {
+		h.Notes = append(h.Notes, "rootless: in a user namespace")
 	}
-	h.Notes = append(h.Notes, "softirq time is charged to whichever process it interrupts, unless the kernel has IRQ time accounting")
 	return h
 }
 
-func rootless() bool {
-	fields := strings.Fields(readFile("/proc/self/uid_map"))
-	return len(fields) == 3 && fields[1] != "0"
+// irqTimeAccounting says whether the kernel is known to account for interrupts
+// apart from the processes that they interrupt.
+func irqTimeAccounting(release string) bool {
+	const option = "CONFIG_IRQ_TIME_ACCOUNTING=y"
+	if strings.Contains(readFile("/boot/config-"+release), option) {
+		return true
+	}
+	r, err := gzip.NewReader(strings.NewReader(readFile("/proc/config.gz")))
+	if err != nil {
+		return false
+	}
+	const limit = 4 << 20
+	config, err := io.ReadAll(io.LimitReader(r, limit))
+	return err == nil && strings.Contains(string(config), option)
 }
 
 func readFile(path string) string {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,7 +30,6 @@ import (
 type Target struct {
 	stateDir string
 	host     model.Host
-	cpus     []int // all that this program was given
 
 	mu      sync.Mutex
 	inside  bool
@@ -37,9 +37,8 @@ type Target struct {
 	dir     string // of this lab, inside stateDir
 	lock    *os.File
 	cgroups *sys.Cgroups
-	noGroup string // why there are no cgroups
-	notes   []string
-	root    *sys.Netns
+	group   *sys.Cgroup // of this lab; nil: none
+	noGroup string      // why there are no cgroups
 	sites   int
 }
 
@@ -66,13 +65,14 @@ func StateDir(uid int, runtimeDir string) string {
 }
 
 // Enter runs this whole program again inside namespaces of its own, or says
-// that it is there already. What killed runs have left is swept first.
+// that it is there already. What killed runs have left is swept before and
+// after.
 func (t *Target) Enter(ctx context.Context) (inside bool, code int, err error) {
-	if sys.Inside() {
-		return true, 0, t.settle()
+	if h, inside := sys.Inside(); inside {
+		return true, 0, t.settle(h)
 	}
-	if err := makeStateDir(t.stateDir); err != nil {
-		return false, 0, err
+	if err := sys.PrivateDir(t.stateDir); err != nil {
+		return false, 0, fmt.Errorf("making the lab's state folder: %w", err)
 	}
 	if _, err := t.Sweep(); err != nil {
 		return false, 0, err
@@ -81,49 +81,63 @@ func (t *Target) Enter(ctx context.Context) (inside bool, code int, err error) {
 	if err != nil {
 		return false, 0, err
 	}
-	code, err = sys.Reexec(ctx, cpus)
+	_, others := splitCPUs(cpus)
+	h := sys.Handover{CPUs: cpus, StateDir: t.stateDir, Rootless: sys.Rootless()}
+	code, err = sys.Reexec(ctx, h, others)
 	if err != nil {
-		err = &model.UnsupportedError{
+		return false, 0, &model.UnsupportedError{
 			What: "the lab", Missing: err.Error(),
-			Hint: "run as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000",
+			Hint: "run as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0",
 		}
 	}
+	_, err = t.Sweep()
 	return false, code, err
 }
 
-// settle makes the inside usable: mounts, loopback, CPUs, cgroups, state.
-func (t *Target) settle() error {
+// settle makes the inside usable: mounts, loopback, cgroups, state.
+func (t *Target) settle(h sys.Handover) error {
 	notes, err := sys.SettleInside()
 	if err != nil {
 		return err
 	}
-	t.notes = notes
-	if t.cpus, err = sys.Affinity(); err != nil {
-		return err
-	}
-	t.host = describeHost(t.cpus)
-	if err := sys.PinProcess(t.host.OtherCPUs); err != nil {
-		return err
-	}
+	t.stateDir = h.StateDir // found by who knew the user's real name
+	t.host = describeHost(h.CPUs, h.Rootless)
+	t.host.Notes = append(t.host.Notes, notes...)
 	if err := t.claim(); err != nil {
 		return err
 	}
-	if t.cgroups, err = sys.FindCgroups(); err != nil {
+	if t.cgroups, err = sys.FindCgroups(); err == nil {
+		t.group, err = t.cgroups.Lab(t.id)
+	}
+	if err != nil {
 		t.noGroup = err.Error()
 		t.host.Cgroups = "none: " + t.noGroup
 	} else {
 		t.host.Cgroups = "v" + strconv.Itoa(t.cgroups.Version)
 	}
-	t.host.Notes = append(t.host.Notes, t.notes...)
-	if t.root, err = sys.OwnNetns(); err != nil {
-		return err
-	}
 	t.inside = true
 	return nil
 }
 
-// Host is what this lab runs on; only after Enter.
-func (t *Target) Host() model.Host { return t.host }
+// Host is what the trials run on: of this lab inside it, else what a lab would find.
+func (t *Target) Host() model.Host {
+	if t.inside {
+		return t.host
+	}
+	cpus, err := sys.Affinity()
+	h := describeHost(cpus, sys.Rootless())
+	if err != nil {
+		h.Notes = append(h.Notes, err.Error())
+	}
+	groups, err := sys.FindCgroups()
+	if err != nil {
+		h.Cgroups = "none: " + err.Error()
+		return h
+	}
+	groups.RemoveParent()
+	h.Cgroups = "v" + strconv.Itoa(groups.Version)
+	return h
+}
 
 // ID names this lab in the state folder and among the cgroups.
 func (t *Target) ID() string { return t.id }
@@ -139,14 +153,7 @@ func (t *Target) Close() error {
 		return nil
 	}
 	t.inside = false
-	var errs []error
-	if t.cgroups != nil {
-		for _, dir := range t.cgroups.Dirs(t.id) {
-			errs = append(errs, sys.RemoveCgroup(dir))
-		}
-	}
-	errs = append(errs, os.RemoveAll(t.dir), t.lock.Close(), t.root.Close())
-	return errors.Join(errs...)
+	return errors.Join(t.removeGroups(), os.RemoveAll(t.dir), t.lock.Close())
 }
 
 // Provision makes every node and pod of the topology, in parallel over nodes.
@@ -157,41 +164,70 @@ func (t *Target) Provision(ctx context.Context, topology model.Topology) (model.
 	if err := supported(topology); err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	t.sites++
-	name := "s" + strconv.Itoa(t.sites)
-	t.mu.Unlock()
-	s := &site{target: t, name: name, topology: topology, logs: map[string]*ring{}}
+	s, err := t.newSite(topology)
+	if err != nil {
+		return nil, err
+	}
 	if err := s.build(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("making the site: %w", err), s.Close(context.WithoutCancel(ctx)))
 	}
 	return s, nil
 }
 
-// supported says what of a topology this lab cannot make.
-func supported(t model.Topology) error {
-	for _, l := range t.Links {
-		if l.Delay != 0 || l.Jitter != 0 || l.Loss != 0 || l.Rate != 0 {
-			return &model.UnsupportedError{
-				What: fmt.Sprintf("the link %s-%s", l.A, l.B), Missing: "the lab does not emulate delay, jitter, loss or rate yet",
-				Hint: "leave `links` out",
-			}
-		}
+func (t *Target) newSite(topology model.Topology) (*site, error) {
+	t.mu.Lock()
+	t.sites++
+	name := "s" + strconv.Itoa(t.sites)
+	t.mu.Unlock()
+	s := &site{
+		target: t, name: name, topology: topology, logs: map[string]*ring{},
+		pods: map[string]*pod{}, services: map[string]model.Service{}, groups: map[string]*sys.Cgroup{},
 	}
-	return nil
+	var err error
+	if s.cgroup, err = t.group.Sub(name); err != nil {
+		return nil, fmt.Errorf("making the site's cgroup: %w", err)
+	}
+	pods := 0
+	for _, n := range topology.Nodes() {
+		pods += len(n.Pods)
+	}
+	return s, errors.Join(t.group.Weigh(pods), s.cgroup.Weigh(pods))
+}
+
+func (t *Target) removeGroups() error {
+	if t.group == nil {
+		return nil
+	}
+	var errs []error
+	for _, dir := range t.cgroups.Dirs(t.id) {
+		errs = append(errs, sys.RemoveCgroup(dir))
+	}
+	t.cgroups.RemoveParent()
+	return errors.Join(errs...)
 }
 
 // Sweep removes what killed labs have left in the state folder and among the
 // cgroups, and says what it removed. Labs that live are not touched.
 func (t *Target) Sweep() (removed []string, err error) {
-	live := map[string]bool{}
 	entries, err := os.ReadDir(t.stateDir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("looking for what killed runs left: %w", err)
 	}
+	lock, err := t.lockState()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	live := map[string]bool{}
 	var errs []error
 	for _, e := range entries {
 		dir := filepath.Join(t.stateDir, e.Name())
+		if !e.IsDir() {
+			continue
+		}
 		if sys.Locked(filepath.Join(dir, lockFile)) {
 			live[e.Name()] = true
 			continue
@@ -199,10 +235,16 @@ func (t *Target) Sweep() (removed []string, err error) {
 		errs = append(errs, os.RemoveAll(dir))
 		removed = append(removed, dir)
 	}
+	groups, err := t.sweepGroups(live)
+	return append(removed, groups...), errors.Join(append(errs, err)...)
+}
+
+func (t *Target) sweepGroups(live map[string]bool) (removed []string, err error) {
 	groups, err := sys.FindCgroups()
 	if err != nil {
-		return removed, errors.Join(errs...) // no cgroups: nothing can have been left there
+		return nil, nil //nolint:nilerr // no cgroups: nothing can have been left there
 	}
+	var errs []error
 	for _, name := range groups.Names() {
 		if live[name] || !strings.HasPrefix(name, t.prefix()) {
 			continue
@@ -212,42 +254,37 @@ func (t *Target) Sweep() (removed []string, err error) {
 		}
 		removed = append(removed, "cgroup "+name)
 	}
+	groups.RemoveParent()
 	return removed, errors.Join(errs...)
+}
+
+// lockState keeps others from sweeping a lab that is being claimed.
+func (t *Target) lockState() (*os.File, error) {
+	return sys.Lock(filepath.Join(t.stateDir, ".lock"))
 }
 
 // prefix begins the names of this state folder's labs, so that labs of other
 // users and folders are left alone.
 func (t *Target) prefix() string {
-	sum := uint32(2166136261)
-	for _, b := range []byte(t.stateDir) {
-		sum = (sum ^ uint32(b)) * 16777619
-	}
-	return fmt.Sprintf("lab-%08x-", sum)
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(t.stateDir)) // never fails
+	return fmt.Sprintf("lab-%08x-", sum.Sum32())
 }
 
+// claim makes the lab's own folder and holds its lock.
 func (t *Target) claim() error {
+	lock, err := t.lockState()
+	if err != nil {
+		return err
+	}
+	defer lock.Close() //nolint:errcheck // only a lock
 	t.id = t.prefix() + strconv.FormatInt(time.Now().UnixNano(), 36)
 	t.dir = filepath.Join(t.stateDir, t.id)
 	if err := os.Mkdir(t.dir, 0o700); err != nil {
 		return fmt.Errorf("making the lab's state folder: %w", err)
 	}
-	var err error
 	t.lock, err = sys.Lock(filepath.Join(t.dir, lockFile))
 	return err
 }
 
 const lockFile = "lock"
-
-func makeStateDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the state folder: %w", err)
-	}
-	info, err := os.Stat(dir)
-	if err != nil {
-		return fmt.Errorf("looking at the state folder: %w", err)
-	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("the state folder %s can be written by others; remove it or fix its mode to 0700", dir)
-	}
-	return nil
-}

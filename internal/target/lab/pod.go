@@ -15,36 +15,20 @@ import (
 	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
-	"github.com/windtunnel/windtunnel/internal/sample/cgroup"
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // searchPath is where pods' processes find programs.
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
+var errClosed = errors.New("the site is closed")
+
 // pod is a namespace with one device.
 type pod struct {
 	site *site
-	node *node
 	name string
 	ns   *sys.Netns
 	addr netip.Addr
-}
-
-func (p *pod) configure() error {
-	net, err := sys.OpenNet(p.ns)
-	if err != nil {
-		return err
-	}
-	defer net.Close()
-	if err := net.LoopbackUp(); err != nil {
-		return err
-	}
-	eth0, err := net.Configure("eth0", netip.PrefixFrom(p.addr, podBits))
-	if err != nil {
-		return err
-	}
-	return net.Route(eth0, netip.Prefix{}, hostAddr(p.node.pods, 1))
 }
 
 // Name is the pod's name in the topology.
@@ -58,48 +42,73 @@ func (p *pod) InNetwork(f func() error) error { return p.ns.Do(f) }
 
 // Start runs a process in the pod; see model.Process.
 func (p *pod) Start(_ context.Context, spec model.Process) (model.Running, error) {
+	r, err := p.start(spec)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s, process %s: %w", p.name, spec.Name, err)
+	}
+	return r, nil
+}
+
+func (p *pod) start(spec model.Process) (*running, error) {
 	s := p.site
+	if len(spec.Command) == 0 {
+		return nil, errors.New("there is no command")
+	}
 	group, err := s.group(p.name, spec)
 	if err != nil {
 		return nil, err
 	}
-	log := &ring{max: maxLogBytes}
 	r := &running{}
 	if r.dir, err = s.writeFiles(spec.Files); err != nil {
 		return nil, err
 	}
+	log := &ring{max: maxLogBytes}
 	cmd := sys.Command{
-		Argv: s.expand(spec.Command, r.dir), Env: append([]string{searchPath}, s.expand(spec.Env, r.dir)...),
+		Argv: expand(spec.Command, r.dir), Env: append([]string{searchPath}, expand(spec.Env, r.dir)...),
 		Netns: p.ns, CPUs: s.cpus(spec.Exclusive), Group: group, Output: log, Piped: spec.Piped,
 	}
 	if r.Process, err = sys.Start(cmd); err != nil {
-		return nil, errors.Join(fmt.Errorf("pod %s, process %s: %w", p.name, spec.Name, err), r.removeFiles())
+		return nil, errors.Join(err, r.removeFiles())
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.procs = append(s.procs, r)
-	s.logs[p.name+"/"+spec.Name] = log
-	return r, nil
+	return r, s.adopt(r, p.name+"/"+spec.Name, log)
 }
 
-// group returns the component's control group, making it on first use; nil
-// where this host has none.
-func (s *site) group(podName string, spec model.Process) (*sys.Cgroup, error) {
-	if s.target.cgroups == nil {
-		return nil, nil //nolint:nilnil // no group is a valid group
-	}
+// adopt makes a process the site's, to be ended with it.
+func (s *site) adopt(r *running, name string, log *ring) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	key := podName + "/" + string(spec.Component)
-	if g := s.groups[key]; g != nil {
-		return g, nil
+	closed := s.closed
+	if !closed {
+		s.procs = append(s.procs, r)
+		s.logs[name] = log
 	}
-	g, err := s.target.cgroups.New(filepath.Join(s.target.id, s.name, podName, string(spec.Component)), s.cpus(spec.Exclusive))
+	s.mu.Unlock()
+	if !closed {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // no grace
+	return errors.Join(errClosed, r.Stop(ctx))
+}
+
+// group returns the process's control group, below that of its component;
+// nil where this host has none.
+func (s *site) group(podName string, spec model.Process) (*sys.Cgroup, error) {
+	ofPod, err := s.cgroup.Sub(podName)
 	if err != nil {
 		return nil, err
 	}
-	s.groups[key] = g
-	return g, g.Limit(spec.Limits.CPU, spec.Limits.Memory)
+	component, err := ofPod.Sub(string(spec.Component))
+	if err != nil {
+		return nil, err
+	}
+	g, err := component.Sub(spec.Name)
+	if err != nil || g == nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.groups[podName+"/"+string(spec.Component)] = component
+	s.mu.Unlock()
+	return g, errors.Join(g.Limit(spec.Limits.CPU, spec.Limits.Memory), g.Bind(s.cpus(spec.Exclusive)))
 }
 
 func (s *site) cpus(exclusive bool) []int {
@@ -131,32 +140,17 @@ func (s *site) writeFiles(files map[string][]byte) (string, error) {
 }
 
 // expand replaces {self} by this program and {dir} by the process's folder.
-func (s *site) expand(args []string, dir string) []string {
+func expand(args []string, dir string) []string {
 	self, err := os.Executable()
 	if err != nil {
 		self = "/proc/self/exe"
 	}
-	out := slices.Clone(args)
-	for i := range out {
-		out[i] = strings.NewReplacer("{self}", self, "{dir}", dir).Replace(out[i])
+	r := strings.NewReplacer("{self}", self, "{dir}", dir)
+	out := make([]string, len(args))
+	for i, a := range args {
+		out[i] = r.Replace(a)
 	}
 	return out
-}
-
-func componentSamplers(groups map[string]*sys.Cgroup) []model.Sampler {
-	var all []model.Sampler
-	for subject, g := range groups {
-		all = append(all, cgroup.Sampler{Subject: subject, Group: g})
-	}
-	slices.SortFunc(all, func(a, b model.Sampler) int { return strings.Compare(subject(a), subject(b)) })
-	return all
-}
-
-func subject(s model.Sampler) string {
-	if c, ok := s.(cgroup.Sampler); ok {
-		return c.Subject
-	}
-	return ""
 }
 
 // running is a process with its files.

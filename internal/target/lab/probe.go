@@ -26,7 +26,7 @@ func (t *Target) Probes(ctx context.Context) []model.Probe {
 	}
 	probes = append(probes, found("control groups", "CPU and memory figures, limits", err, detail,
 		"run as root, or have a cgroup delegated; without one these figures say \"not available here\""))
-	err = makeStateDir(t.stateDir)
+	err = sys.PrivateDir(t.stateDir)
 	return append(probes, found("state folder", "every study with target lab", err, t.stateDir, "make it writable for this user only"))
 }
 

@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// WriteText writes the plan for people: the question, what is compared under
+// what, the order of the trials, and how long it takes. In the order, a trial is
+// its variant's letter and its load's number.
+func (p Plan) WriteText(w io.Writer) error {
+	var b strings.Builder
+	s := p.Study
+	fmt.Fprintf(&b, "%s   %s\n", s.Name, s.Question)
+	fmt.Fprintf(&b, "%s x %s x %s = %s\n%s\n\n", count(len(s.Variants), "variant"), count(len(s.Loads), "load"),
+		blocks(s.Design), count(len(p.Trials), "trial"), p.expected())
+	variants(&b, s)
+	loads(&b, s)
+	design(&b, s)
+	p.order(&b)
+	fmt.Fprintf(&b, "digest   %s\n", p.Digest)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("writing the plan of study %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func blocks(d model.Design) string {
+	if d.MaxBlocks == d.Blocks {
+		return count(d.Blocks, "block")
+	}
+	return fmt.Sprintf("at most %d blocks", d.MaxBlocks)
+}
+
+// expected leaves out what deploying takes: that is the host's.
+func (p Plan) expected() string {
+	d := p.Study.Design
+	least, most := duration(p.Study, d.Blocks, 0), Duration(p, 0)
+	if least == most {
+		return fmt.Sprintf("%s of warm-up and load, and what deploying needs", most)
+	}
+	return fmt.Sprintf("%s to %s of warm-up and load, and what deploying needs", least, most)
+}
+
+// table writes rows of cells in columns, and an empty line.
+func table(b *strings.Builder, rows [][]string) {
+	w := tabwriter.NewWriter(b, 0, 0, 3, ' ', 0)
+	for _, r := range rows {
+		_, _ = io.WriteString(w, strings.Join(r, "\t")+"\n") // a strings.Builder does not fail
+	}
+	_ = w.Flush()
+	b.WriteByte('\n')
+}
+
+// plugin is a plug-in with its configuration, if it has one.
+func plugin(r model.PluginRef) string { return strings.TrimSuffix(r.Kind+" "+string(r.Config), " ") }
+
+func variants(b *strings.Builder, s model.Study) {
+	rows := [][]string{{"", "variant", "stack, bottom up"}}
+	for i, v := range s.Variants {
+		stack := make([]string, len(v.Stack))
+		for j, l := range v.Stack {
+			stack[j] = plugin(l)
+		}
+		text := strings.Join(stack, ", ")
+		if len(stack) == 0 {
+			text = "none"
+		}
+		switch {
+		case v.Control:
+			text += "   (the baseline again: the A/A control)"
+		case v.Name == s.Baseline:
+			text += "   (the baseline)"
+		}
+		rows = append(rows, []string{letter(i), v.Name, text})
+	}
+	table(b, rows)
+}
+
+func loads(b *strings.Builder, s model.Study) {
+	rows := [][]string{{"", "load", "sends", "connections", "window", "timeout", "request"}}
+	for i, l := range s.Loads {
+		sends := "closed loop"
+		if l.Arrival == model.ArrivalOpen {
+			sends = "open loop, " + strconv.FormatFloat(l.Rate, 'f', -1, 64) + "/s"
+		}
+		rows = append(rows, []string{
+			strconv.Itoa(i + 1), l.Name, sends, strconv.Itoa(l.Connections), l.Duration.String(), l.Timeout.String(),
+			fmt.Sprintf("%s %s %s, %s to %s", l.Protocol, l.HTTP.Method, l.HTTP.Path, l.From, l.To),
+		})
+	}
+	table(b, rows)
+}
+
+func design(b *strings.Builder, s model.Study) {
+	d := s.Design
+	rows := [][]string{
+		{"target", s.Target},
+		{"app", plugin(s.App)},
+		{"warm-up", d.Warmup.String() + " before each window"},
+		{"primary", strings.Join(d.Primary, ", ")},
+	}
+	if d.StopInterval > 0 {
+		rows = append(rows, []string{"stop", fmt.Sprintf("from block %d on, when every primary interval is within +-%s of its estimate", d.Blocks, percent(d.StopInterval))})
+	}
+	if d.Equivalence > 0 {
+		rows = append(rows, []string{"equivalent", "within +-" + percent(d.Equivalence)})
+	}
+	for _, g := range s.Gates {
+		rows = append(rows, []string{"gate", g.Text})
+	}
+	table(b, rows)
+}
+
+// percent moves the decimal point in six digits, enough for any share that
+// was written as a percentage.
+func percent(share float64) string { return strconv.FormatFloat(share*100, 'g', 6, 64) + " %" }
+
+func (p Plan) order(b *strings.Builder) {
+	cells := make(map[string]string)
+	for i, v := range p.Study.Variants {
+		for j, l := range p.Study.Loads {
+			cells[v.Name+"/"+l.Name] = letter(i) + strconv.Itoa(j+1)
+		}
+	}
+	fmt.Fprintf(b, "order of trials, seed %d\n", p.Study.Design.Seed)
+	var rows [][]string
+	for block := range slices.Chunk(p.Trials, max(1, len(cells))) {
+		row := make([]string, len(block))
+		for i, t := range block {
+			row[i] = cells[t.Variant+"/"+t.Load]
+		}
+		rows = append(rows, []string{"block " + strconv.Itoa(block[0].Block), strings.Join(row, " ")})
+	}
+	table(b, rows)
+}
+
+// letter is A to Z, then AA and so on.
+func letter(i int) string {
+	const letters = 26
+	if i < letters {
+		return string("ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i])
+	}
+	return letter(i/letters-1) + letter(i%letters)
+}

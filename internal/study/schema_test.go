@@ -1,0 +1,126 @@
+package study
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/windtunnel/windtunnel/studies"
+)
+
+func TestSchemaGolden(t *testing.T) {
+	t.Parallel()
+	got, err := Schema(catalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/study.schema.json", got)
+}
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	raw, err := Schema(catalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err = c.AddResource("study.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("study.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func document(t *testing.T, text string) any {
+	t.Helper()
+	var doc any
+	if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// TestSchemaAgrees holds the schema against Parse where one key alone decides.
+func TestSchemaAgrees(t *testing.T) {
+	t.Parallel()
+	schema := compiled(t)
+	tests := map[string]struct {
+		old, new string
+		good     bool
+	}{
+		"as it is":       {"", "", true},
+		"unknown key":    {"question:", "qestion:", false},
+		"layer":          {"nft-service, {envoy: {retries: 2", "{envoy: {retries: 2", true},
+		"unknown layer":  {"{envoy:", "{evnoy:", false},
+		"layer key":      {"mtls: strict", "mlts: strict", false},
+		"bare layer":     {"{envoy: {retries: 2, mtls: strict}}", "envoy", true},
+		"app":            {"kind: echo, body_bytes: 100", "kind: nginx", true},
+		"app key":        {"kind: echo", "kind: nginx", false},
+		"rate text":      {"rate: 2500", "rate: 2500/s", true},
+		"rate negative":  {"rate: 2500", "rate: -2500", false},
+		"duration unit":  {"1m30s", "90", false},
+		"percent":        {"2.5%", "2.5", false},
+		"blocks":         {"blocks: 8", "blocks: 5", false},
+		"role":           {"role: server", "role: sever", false},
+		"name":           {"name: full", "name: Full", false},
+		"metric":         {"primary: [rate]", "primary: [speed]", false},
+		"protocol":       {"http1", "http9", false},
+		"missing app":    {"app: {kind: echo, body_bytes: 100}\n", "", false},
+		"version":        {"windtunnel/v1", "windtunnel/v2", false},
+		"header number":  {`X-Test: "1"`, "X-Test: 1", false},
+		"max blocks":     {"interval: 2%", "interval: 2%, max_blocks: 9", true},
+		"kube":           {"target: lab", "target: {kube: {}}", false},
+		"empty variants": {"loads:\n", "loads: []\nx:\n", false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(full, test.old) {
+				t.Fatalf("the full study has no %q", test.old)
+			}
+			text := strings.Replace(full, test.old, test.new, 1)
+			if _, err := Parse("f.yaml", []byte(text), catalog()); (err == nil) != test.good {
+				t.Errorf("parser: %v", err)
+			}
+			if err := schema.Validate(document(t, text)); (err == nil) != test.good {
+				t.Errorf("schema: %v", err)
+			}
+		})
+	}
+}
+
+func TestBuiltinStudies(t *testing.T) {
+	t.Parallel()
+	schema := compiled(t)
+	all := studies.List()
+	files, err := filepath.Glob("../../studies/*.yaml")
+	if err != nil || len(files) != len(all) {
+		t.Errorf("%d studies are listed, of %d files; %v", len(all), len(files), err)
+	}
+	for _, b := range all {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Parse(b.Name+".yaml", b.Data, catalog())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Name != b.Name || s.Question != b.Question || b.Question == "" {
+				t.Errorf("study %s asks %q; the list says %s, %q", s.Name, s.Question, b.Name, b.Question)
+			}
+			if err := schema.Validate(document(t, string(b.Data))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
