@@ -29,7 +29,7 @@ func TestBCaMatchesTheTextbook(t *testing.T) {
 
 func TestBCaCoversSkewedData(t *testing.T) {
 	t.Parallel()
-	const studies, n = 250, 30
+	const studies, n = 120, 30
 	rng := rand.New(rand.NewPCG(31, 32))
 	covered := 0
 	for i := range studies {
@@ -89,7 +89,7 @@ func ar1(rng *rand.Rand, n int, memory float64) []float64 {
 
 func TestMovingBlocksAllowForDependence(t *testing.T) {
 	t.Parallel()
-	const runs, n, memory = 120, 400, 0.7
+	const runs, n, memory = 80, 200, 0.6
 	rng := rand.New(rand.NewPCG(41, 42))
 	covered, naive := 0, 0
 	for i := range runs {
@@ -181,7 +181,7 @@ func TestPooledQuantileIsThatOfTheMergedHistogram(t *testing.T) {
 
 func TestPooledQuantileCovers(t *testing.T) {
 	t.Parallel()
-	const studies, blocks, q = 200, 10, 0.99
+	const studies, blocks, q = 100, 10, 0.99
 	rng := rand.New(rand.NewPCG(53, 54))
 	truth := -math.Log(1-q) * 1e-3
 	covered := 0

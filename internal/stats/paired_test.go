@@ -73,7 +73,7 @@ func arms(rng *rand.Rand, blocks int, effect float64) (base, variant []float64) 
 
 func TestIntervalsCoverAndControlsDoNotDiffer(t *testing.T) {
 	t.Parallel()
-	const studies, effect = 3000, 0.7
+	const studies, effect = 2000, 0.7
 	rng := rand.New(rand.NewPCG(1, 2))
 	covered, ratios, falsely := 0, 0, 0
 	for range studies {
@@ -112,7 +112,7 @@ func TestIntervalsCoverAndControlsDoNotDiffer(t *testing.T) {
 // after every block costs some coverage; the page says how much.
 func TestCoverageUnderTheStopRule(t *testing.T) {
 	t.Parallel()
-	const studies, effect, target = 3000, 0.7, 0.8
+	const studies, effect, target = 2000, 0.7, 0.8
 	rng := rand.New(rand.NewPCG(5, 6))
 	covered, blocks := 0, 0
 	for range studies {
