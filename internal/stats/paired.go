@@ -1,137 +1,121 @@
 package stats
 
-import (
-	"errors"
-	"math"
-)
+import "math"
 
 // Comparison is a variant against the baseline, paired by block.
 type Comparison struct {
 	Difference Estimate // variant - baseline
-	Ratio      Estimate // variant / baseline; N is 0 where values are not positive
-	P          float64  // two-sided, of the differences
-	// Detectable is the smallest true difference that these blocks would have
-	// shown with 80 % probability, from the differences' own scatter.
+	// Ratio is variant / baseline, estimated on the log scale. Its N is 0 where
+	// there is none, and NoRatio says why: usually a *NotPositiveError.
+	Ratio   Estimate
+	NoRatio error
+	// P is Wilcoxon's two-sided p-value of the differences. Correct it by Holm
+	// for a family before it is judged.
+	P float64
+	// Detectable is the smallest true difference that so many blocks show with
+	// 80 % probability, from the differences' own scatter.
 	Detectable float64
 }
 
-// ErrUnpaired says that the two arms do not have the same number of values.
-var ErrUnpaired = errors.New("the two arms are not paired")
-
 // Paired compares values that stand at the same index because they come from
-// the same block. Ratios are estimated on the log scale.
+// the same block: by Hodges-Lehmann and Wilcoxon's signed ranks, which need six
+// blocks (else a *TooFewError).
 func Paired(baseline, variant []float64) (Comparison, error) {
-	if len(baseline) != len(variant) {
-		return Comparison{}, ErrUnpaired
-	}
-	diff := make([]float64, len(baseline))
-	logs := make([]float64, len(baseline))
-	positive := true
-	for i := range baseline {
-		diff[i] = variant[i] - baseline[i]
-		positive = positive && baseline[i] > 0 && variant[i] > 0
-		logs[i] = math.Log(variant[i] / baseline[i])
-	}
-	d, err := SignedRank(diff, Level)
+	d, p, err := PairedDifference(baseline, variant)
 	if err != nil {
 		return Comparison{}, err
 	}
-	c := Comparison{Difference: d, P: SignedRankP(diff), Detectable: Detectable(StdDev(diff), len(diff))}
-	if positive {
-		r, err := SignedRank(logs, Level)
-		if err != nil {
-			return Comparison{}, err
-		}
-		c.Ratio = Estimate{math.Exp(r.Value), math.Exp(r.Lo), math.Exp(r.Hi), r.N, r.Method + " of log ratios"}
-	}
+	c := Comparison{Difference: d, P: p, Detectable: detectable(baseline, variant)}
+	c.Ratio, _, c.NoRatio = PairedRatio(baseline, variant)
 	return c, nil
 }
 
-// Floor is the noise floor that an A/A control shows: the wider end of its
-// interval, as an absolute difference.
-func Floor(control Estimate) float64 {
-	return max(math.Abs(control.Lo), math.Abs(control.Hi))
+// PairedDifference estimates variant - baseline; p is that of SignedRankP.
+func PairedDifference(baseline, variant []float64) (e Estimate, p float64, err error) {
+	d, err := differences(baseline, variant)
+	if err != nil {
+		return Estimate{}, 1, err
+	}
+	e, err = SignedRank(d, Level)
+	return e, SignedRankP(d), err
 }
 
-// Shown says whether a difference is one: its interval does not hold zero and
-// the estimate lies outside the noise floor.
-func Shown(difference Estimate, floor float64) bool {
-	return (difference.Lo > 0 || difference.Hi < 0) && math.Abs(difference.Value) > floor
+// PairedRatio estimates variant / baseline from the logarithms of the ratios;
+// p is that of their SignedRankP. A value that is not positive has no ratio: the
+// error is a *NotPositiveError.
+func PairedRatio(baseline, variant []float64) (e Estimate, p float64, err error) {
+	logs, err := logRatios(baseline, variant)
+	if err != nil {
+		return Estimate{}, 1, err
+	}
+	e, err = SignedRank(logs, Level)
+	if err != nil {
+		return Estimate{}, 1, err
+	}
+	return e.exp(e.Method + " of log ratios"), SignedRankP(logs), nil
 }
 
-// Equivalent claims equivalence by two one-sided signed-rank tests at 5 %: the
-// 90 % interval of the ratio lies inside [1-margin, 1/(1-margin)].
-func Equivalent(baseline, variant []float64, margin float64) bool {
-	logs := make([]float64, 0, len(baseline))
-	for i := range baseline {
-		if i >= len(variant) || baseline[i] <= 0 || variant[i] <= 0 {
-			return false
+// PairedBootstrap is Paired with BCa bootstrap intervals of the mean difference
+// and of the geometric mean ratio, for studies that ask for it and have
+// MinBootstrap blocks; under that it is Paired, as Method says. P stays
+// Wilcoxon's.
+func PairedBootstrap(baseline, variant []float64, seed uint64) (Comparison, error) {
+	c, err := Paired(baseline, variant)
+	if err != nil || len(baseline) < MinBootstrap {
+		return c, err
+	}
+	d, err := differences(baseline, variant)
+	if err != nil {
+		return Comparison{}, err
+	}
+	if c.Difference, err = BCa(d, Mean, seed); err != nil {
+		return Comparison{}, err
+	}
+	c.Difference.Method = "mean, " + c.Difference.Method
+	if c.NoRatio == nil {
+		c.Ratio, err = ratioBootstrap(baseline, variant, seed)
+	}
+	return c, err
+}
+
+func ratioBootstrap(baseline, variant []float64, seed uint64) (Estimate, error) {
+	logs, err := logRatios(baseline, variant)
+	if err != nil {
+		return Estimate{}, err
+	}
+	r, err := BCa(logs, Mean, seed)
+	return r.exp("geometric mean, " + r.Method + " of log ratios"), err
+}
+
+func differences(baseline, variant []float64) ([]float64, error) {
+	if len(baseline) != len(variant) {
+		return nil, ErrUnpaired
+	}
+	d := make([]float64, len(baseline))
+	for i := range d {
+		d[i] = variant[i] - baseline[i]
+	}
+	return d, finite(d)
+}
+
+func logRatios(baseline, variant []float64) ([]float64, error) {
+	if len(baseline) != len(variant) {
+		return nil, ErrUnpaired
+	}
+	logs := make([]float64, len(baseline))
+	for i, b := range baseline {
+		if b <= 0 || variant[i] <= 0 {
+			return nil, &NotPositiveError{Block: i, Baseline: b, Variant: variant[i]}
 		}
-		logs = append(logs, math.Log(variant[i]/baseline[i]))
+		logs[i] = math.Log(variant[i]) - math.Log(b) // the quotient could overflow
 	}
-	r, err := SignedRank(logs, 0.90)
-	limit := -math.Log(1 - margin)
-	return err == nil && margin > 0 && margin < 1 && r.Lo > -limit && r.Hi < limit
+	return logs, finite(logs)
 }
 
-// StdDev is the sample standard deviation.
-func StdDev(x []float64) float64 {
-	if len(x) < 2 {
-		return 0
-	}
-	var mean, sum float64
-	for _, v := range x {
-		mean += v / float64(len(x))
-	}
-	for _, v := range x {
-		sum += (v - mean) * (v - mean)
-	}
-	return math.Sqrt(sum / float64(len(x)-1))
-}
-
-// Detectable is the smallest difference that n pairs with this scatter show
-// with 80 % probability at the 5 % level: (t_.975 + t_.80) sd / sqrt(n).
-func Detectable(sd float64, n int) float64 {
-	if n < 2 {
+func detectable(baseline, variant []float64) float64 {
+	d, err := differences(baseline, variant)
+	if err != nil {
 		return math.Inf(1)
 	}
-	return (tQuantile(0.975, n-1) + tQuantile(0.80, n-1)) * sd / math.Sqrt(float64(n))
-}
-
-// tQuantile inverts Student's t distribution by bisection on its CDF.
-func tQuantile(p float64, df int) float64 {
-	lo, hi := -100.0, 100.0
-	for range 200 {
-		mid := (lo + hi) / 2
-		if tCDF(mid, df) < p {
-			lo = mid
-		} else {
-			hi = mid
-		}
-	}
-	return (lo + hi) / 2
-}
-
-// tCDF is Student's t distribution for whole degrees of freedom, by its finite
-// trigonometric series (Abramowitz and Stegun 26.7.3 and 26.7.4).
-func tCDF(t float64, df int) float64 {
-	theta := math.Atan(t / math.Sqrt(float64(df)))
-	sin, cos := math.Sincos(theta)
-	var a float64
-	if df%2 == 1 {
-		term := cos
-		for k := 3; k <= df; k += 2 {
-			a += term
-			term *= cos * cos * float64(k-1) / float64(k)
-		}
-		a = 2 / math.Pi * (theta + sin*a)
-	} else {
-		term := 1.0
-		for k := 2; k <= df; k += 2 {
-			a += term
-			term *= cos * cos * float64(k-1) / float64(k)
-		}
-		a *= sin
-	}
-	return 0.5 + a/2
+	return MinimumDetectable(StdDev(d), len(d))
 }

@@ -3,6 +3,7 @@ package sys
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
@@ -41,7 +42,8 @@ func (n *Net) AddEndpoints(bridge, mtu int, ends []Endpoint) ([]*Netns, error) {
 				return fmt.Errorf("making a network namespace: %w", err)
 			}
 			made = append(made, ns)
-			if err := near.execute(vethRequest(e.Port, endpointIndex+i, bridge, mtu, ns)); err != nil {
+			v := veth{port: e.Port, index: endpointIndex + i, bridge: bridge, mtu: mtu, far: ns, farMAC: MAC(e.Addr)}
+			if err := near.execute(v.request(), neighbourRequest(bridge, e.Addr)); err != nil {
 				return fmt.Errorf("making the pair %s-eth0: %w", e.Port, err)
 			}
 			if err := configureEndpoint(e); err != nil {
@@ -72,28 +74,46 @@ func configureEndpoint(e Endpoint) error {
 		upRequest(endpointIndex),
 		routeRequest(endpointIndex, netip.PrefixFrom(e.Gateway, e.Gateway.BitLen()), netip.Addr{}),
 		routeRequest(endpointIndex, netip.PrefixFrom(netip.IPv4Unspecified(), 0), e.Gateway),
+		neighbourRequest(endpointIndex, e.Gateway),
 	)
+}
+
+// MAC is the hardware address of whatever device has an IPv4 address, as
+// Kubernetes' bridge plug-in makes it: who knows the one knows the other. So
+// neighbours are entered for good and never asked for: the kernel's table of
+// those that it has asked for holds 1,024 over all namespaces together.
+func MAC(addr netip.Addr) net.HardwareAddr {
+	return append(net.HardwareAddr{0x0a, 0x58}, addr.AsSlice()...)
 }
 
 const createFlags = unix.NLM_F_CREATE | unix.NLM_F_EXCL | unix.NLM_F_ACK
 
-// vethRequest makes a pair whose near end is up and a port of the bridge. Far index and name are every endpoint's: endpointIndex and eth0.
-func vethRequest(port string, index, bridge, mtu int, far *Netns) *nl.NetlinkRequest {
+// veth is a pair of devices: the near end is up and a port of a bridge; the
+// far end is an endpoint's eth0.
+type veth struct {
+	port               string
+	index, bridge, mtu int
+	far                *Netns
+	farMAC             net.HardwareAddr
+}
+
+func (v veth) request() *nl.NetlinkRequest {
 	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, createFlags)
 	near := nl.NewIfInfomsg(unix.AF_UNSPEC)
-	near.Index, near.Flags, near.Change = int32(index), unix.IFF_UP, unix.IFF_UP //nolint:gosec // a small number
+	near.Index, near.Flags, near.Change = int32(v.index), unix.IFF_UP, unix.IFF_UP //nolint:gosec // a small number
 	req.AddData(near)
-	req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(port)))
-	req.AddData(nl.NewRtAttr(unix.IFLA_MTU, u32(mtu)))
-	req.AddData(nl.NewRtAttr(unix.IFLA_MASTER, u32(bridge)))
+	req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(v.port)))
+	req.AddData(nl.NewRtAttr(unix.IFLA_MTU, u32(v.mtu)))
+	req.AddData(nl.NewRtAttr(unix.IFLA_MASTER, u32(v.bridge)))
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
 	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("veth"))
 	peer := info.AddRtAttr(nl.IFLA_INFO_DATA, nil).AddRtAttr(nl.VETH_INFO_PEER, nil)
 	eth0 := nl.NewIfInfomsgChild(peer, unix.AF_UNSPEC)
 	eth0.Index = endpointIndex // it cannot be up yet: the kernel pairs the two afterwards
 	peer.AddRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated("eth0"))
-	peer.AddRtAttr(unix.IFLA_MTU, u32(mtu))
-	peer.AddRtAttr(unix.IFLA_NET_NS_FD, u32(far.FD()))
+	peer.AddRtAttr(unix.IFLA_MTU, u32(v.mtu))
+	peer.AddRtAttr(unix.IFLA_ADDRESS, v.farMAC)
+	peer.AddRtAttr(unix.IFLA_NET_NS_FD, u32(v.far.FD()))
 	req.AddData(info)
 	return req
 }
@@ -134,6 +154,15 @@ func routeRequest(index int, to netip.Prefix, via netip.Addr) *nl.NetlinkRequest
 	return req
 }
 
+// neighbourRequest enters a neighbour for good.
+func neighbourRequest(index int, addr netip.Addr) *nl.NetlinkRequest {
+	req := nl.NewNetlinkRequest(unix.RTM_NEWNEIGH, createFlags)
+	req.AddData(&netlink.Ndmsg{Family: unix.AF_INET, Index: uint32(index), State: unix.NUD_PERMANENT}) //nolint:gosec // a small number
+	req.AddData(nl.NewRtAttr(unix.NDA_DST, addr.AsSlice()))
+	req.AddData(nl.NewRtAttr(unix.NDA_LLADDR, MAC(addr)))
+	return req
+}
+
 func u32(v int) []byte { return nl.Uint32Attr(uint32(v)) } //nolint:gosec // indexes, descriptors and MTUs are small
 
 // routeSocket is a plain netlink socket that sends several requests at once.
@@ -143,12 +172,12 @@ type routeSocket struct{ fd int }
 // thread stays where it is.
 func openRoute(ns *Netns) (s routeSocket, err error) {
 	if ns != nil {
-		home, err := currentNetns()
-		if err != nil {
+		var home *Netns
+		if home, err = currentNetns(); err != nil {
 			return s, err
 		}
 		defer func() { err = errors.Join(err, home.enter(), home.Close()) }()
-		if err := ns.enter(); err != nil {
+		if err = ns.enter(); err != nil {
 			return s, err
 		}
 	}
@@ -165,7 +194,7 @@ func (s routeSocket) close() { _ = unix.Close(s.fd) } // nothing was written to 
 func (s routeSocket) execute(requests ...*nl.NetlinkRequest) error {
 	var out []byte
 	for i, req := range requests {
-		req.Seq = uint32(i) //nolint:gosec // a handful
+		req.Seq = uint32(i)
 		out = append(out, req.Serialize()...)
 	}
 	if err := unix.Sendto(s.fd, out, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
@@ -200,8 +229,8 @@ func acks(b []byte) (n int, err error) {
 		}
 		if kind == unix.NLMSG_ERROR {
 			n++
-			if errno := int32(nl.NativeEndian().Uint32(b[header:])); errno != 0 { //nolint:gosec // a negated errno
-				return n, unix.Errno(-errno)
+			if errno := -nl.NativeEndian().Uint32(b[header:]); errno != 0 {
+				return n, unix.Errno(errno)
 			}
 		}
 		b = b[min((length+3)&^3, len(b)):]

@@ -52,18 +52,31 @@ func (n *Net) LoopbackUp() error {
 	return nil
 }
 
-// Bridge makes a bridge that is up, and returns its index.
-func (n *Net) Bridge(name string, mtu int) (int, error) {
+// Bridge is a switch, and where it has an address a device of its namespace, too.
+type Bridge struct {
+	Name string
+	MTU  int
+	Addr netip.Prefix // zero: none
+}
+
+// AddBridge makes a bridge that is up, and returns its index.
+func (n *Net) AddBridge(b Bridge) (int, error) {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.Flags = name, mtu, net.FlagUp
+	attrs.Name, attrs.MTU = b.Name, b.MTU
+	if b.Addr.IsValid() {
+		attrs.HardwareAddr = MAC(b.Addr.Addr())
+	}
 	br := &netlink.Bridge{LinkAttrs: attrs}
 	if err := n.h.LinkAdd(br); err != nil {
-		return 0, fmt.Errorf("making bridge %s: %w", name, err)
+		return 0, fmt.Errorf("making bridge %s: %w", b.Name, err)
 	}
-	if err := n.h.LinkSetUp(br); err != nil {
-		return 0, fmt.Errorf("bringing up bridge %s: %w", name, err)
+	if !b.Addr.IsValid() {
+		if err := n.h.LinkSetUp(br); err != nil {
+			return 0, fmt.Errorf("bringing up bridge %s: %w", b.Name, err)
+		}
+		return br.Index, nil
 	}
-	return br.Index, nil
+	return br.Index, n.address(br, b.Addr)
 }
 
 // Veth is a pair of devices: one here, one in another namespace.
@@ -72,7 +85,10 @@ type Veth struct {
 	Master int // index of the bridge that the near end joins; 0: none
 	Peer   string
 	PeerNS *Netns
-	MTU    int
+	// PeerAddr gives the far end its hardware address; see MAC. It does not
+	// give it the address itself: Configure does.
+	PeerAddr netip.Addr
+	MTU      int
 }
 
 // AddVeth makes a pair; the near end is up.
@@ -80,6 +96,9 @@ func (n *Net) AddVeth(v Veth) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MTU, attrs.MasterIndex, attrs.Flags, attrs.TxQLen = v.Name, v.MTU, v.Master, net.FlagUp, 1000
 	link := &netlink.Veth{LinkAttrs: attrs, PeerName: v.Peer, PeerNamespace: netlink.NsFd(v.PeerNS.FD())}
+	if v.PeerAddr.IsValid() {
+		link.PeerHardwareAddr = MAC(v.PeerAddr)
+	}
 	if err := n.h.LinkAdd(link); err != nil {
 		return fmt.Errorf("making the pair %s-%s: %w", v.Name, v.Peer, err)
 	}
@@ -106,11 +125,6 @@ func (n *Net) address(link netlink.Link, addr netip.Prefix) error {
 	return nil
 }
 
-// ConfigureIndex is Configure for a device whose index is known.
-func (n *Net) ConfigureIndex(index int, addr netip.Prefix) error {
-	return n.address(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, addr)
-}
-
 // Route adds a route; the zero prefix is the default route, the zero address
 // says that the destination is on the link itself.
 func (n *Net) Route(device int, to netip.Prefix, via netip.Addr) error {
@@ -127,11 +141,21 @@ func (n *Net) Route(device int, to netip.Prefix, via netip.Addr) error {
 	return nil
 }
 
+// Neighbour enters, for good, that an address is on the device's link, at its MAC.
+func (n *Net) Neighbour(device int, addr netip.Addr) error {
+	err := n.h.NeighAdd(&netlink.Neigh{
+		LinkIndex: device, State: netlink.NUD_PERMANENT, IP: addr.AsSlice(), HardwareAddr: MAC(addr),
+	})
+	if err != nil {
+		return fmt.Errorf("entering the neighbour %s: %w", addr, err)
+	}
+	return nil
+}
+
 // Delete removes a device; one that is not there is fine.
 func (n *Net) Delete(name string) error {
 	link, err := n.h.LinkByName(name)
-	var missing netlink.LinkNotFoundError
-	if errors.As(err, &missing) {
+	if _, missing := errors.AsType[netlink.LinkNotFoundError](err); missing {
 		return nil
 	}
 	if err != nil {

@@ -143,12 +143,12 @@ func (s *site) buildFabric() error {
 		return err
 	}
 	defer net.Close()
-	bridge, err := net.Bridge(fabricBridge, s.mtu())
+	bridge, err := net.AddBridge(sys.Bridge{Name: fabricBridge, MTU: s.mtu()})
 	if err != nil {
 		return err
 	}
 	for i, n := range s.nodes {
-		v := sys.Veth{Name: "n" + strconv.Itoa(i), Master: bridge, Peer: "eth0", PeerNS: n.ns, MTU: s.mtu()}
+		v := sys.Veth{Name: "n" + strconv.Itoa(i), Master: bridge, Peer: "eth0", PeerNS: n.ns, PeerAddr: n.addr, MTU: s.mtu()}
 		if err := net.AddVeth(v); err != nil {
 			return fmt.Errorf("connecting node %s: %w", n.name, err)
 		}
@@ -192,6 +192,18 @@ func (s *site) buildNode(ctx context.Context, n *node, spec model.Node) error {
 		return err
 	}
 	defer net.Close()
+	if err = s.joinFabric(n, net); err != nil {
+		return err
+	}
+	bridge, err := net.AddBridge(sys.Bridge{Name: podBridge, MTU: s.mtu(), Addr: netip.PrefixFrom(gateway(n.pods), podBits)})
+	if err != nil {
+		return err
+	}
+	return s.buildPods(n, net, bridge, spec.Pods)
+}
+
+// joinFabric makes a node know all others and the pods behind them.
+func (s *site) joinFabric(n *node, net *sys.Net) error {
 	if err := net.LoopbackUp(); err != nil {
 		return err
 	}
@@ -203,18 +215,11 @@ func (s *site) buildNode(ctx context.Context, n *node, spec model.Node) error {
 		if other == n {
 			continue
 		}
-		if err := net.Route(eth0, other.pods, other.addr); err != nil {
+		if err := errors.Join(net.Neighbour(eth0, other.addr), net.Route(eth0, other.pods, other.addr)); err != nil {
 			return err
 		}
 	}
-	bridge, err := net.Bridge(podBridge, s.mtu())
-	if err != nil {
-		return err
-	}
-	if err := net.ConfigureIndex(bridge, netip.PrefixFrom(gateway(n.pods), podBits)); err != nil {
-		return err
-	}
-	return s.buildPods(n, net, bridge, spec.Pods)
+	return nil
 }
 
 // makeRouter lets the calling thread's namespace forward. It tells no pod of a
