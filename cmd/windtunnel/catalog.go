@@ -21,9 +21,9 @@ import (
 )
 
 // catalog is every plug-in there is: adding one is a folder and a line here.
-func catalog() cli.Catalog {
+func catalog(runtimeDir string) cli.Catalog {
 	c := cli.Catalog{
-		Lab: lab.New(lab.StateDir(os.Getuid(), os.Getenv("XDG_RUNTIME_DIR"))),
+		Lab: lab.New(lab.StateDir(os.Getuid(), runtimeDir)),
 		Layers: []model.Plugin[model.Layer]{
 			nftservice.Plugin(),
 			envoy.Plugin(envoy.Find),

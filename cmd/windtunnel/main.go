@@ -19,7 +19,7 @@ func run() int {
 	return cli.Main(context.Background(), cli.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())), Version: version(), Now: time.Now,
-	}, catalog())
+	}, catalog(os.Getenv("XDG_RUNTIME_DIR")))
 }
 
 // version is the module's, or the commit that it was built from.

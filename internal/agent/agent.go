@@ -83,8 +83,8 @@ func Serve(ctx context.Context, pipe io.ReadWriter, protocols Protocols) error {
 	out := &lineWriter{w: pipe}
 	for line := range commands {
 		if err := obey(ctx, line, protocols, out); err != nil {
-			if err := out.write(message{Error: err.Error()}); err != nil {
-				return err
+			if sendErr := out.write(message{Error: err.Error()}); sendErr != nil {
+				return sendErr
 			}
 		}
 	}

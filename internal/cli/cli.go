@@ -62,8 +62,9 @@ type Study struct {
 	Data     []byte
 }
 
-// Lab is the target that runs on this host.
-type Lab interface {
+// Lab is the target that runs on this host: the one implementation that the
+// lab's own commands (up, exec, doctor, clean) need all of.
+type Lab interface { //nolint:interfacebloat // a target and its commands; splitting it would only hide that
 	model.Target
 	model.Enterer
 	Host() model.Host
@@ -103,7 +104,7 @@ func Main(ctx context.Context, env Env, catalog Catalog) int {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second ctrl-C kills
 	a := &app{env: env, catalog: catalog}
-	root := a.root()
+	root := a.root() //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(env.Args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
@@ -126,7 +127,7 @@ func (a *app) code(err error) int {
 	case errors.Is(err, model.ErrUnsupported):
 		code = ExitUnsupported
 	}
-	fmt.Fprintf(a.env.Stderr, "windtunnel: %s\n", err)
+	a.complain("windtunnel: %s\n", err)
 	return code
 }
 
@@ -183,7 +184,10 @@ func (a *app) known() study.Known {
 }
 
 // printf prints to standard output; a reader that has gone away is no error.
-func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.env.Stdout, format, args...) }
+func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.env.Stdout, format, args...) }
+
+// complain prints to standard error.
+func (a *app) complain(format string, args ...any) { _, _ = fmt.Fprintf(a.env.Stderr, format, args...) }
 
 // names joins names for messages.
 func names[T any](all []T, name func(T) string) string {

@@ -130,7 +130,7 @@ func (a *app) verify(ctx context.Context, dir string) error {
 	if err != nil {
 		return fmt.Errorf("verifying: %w", err)
 	}
-	if err := run.CheckFiles(); err != nil {
+	if err = run.CheckFiles(); err != nil {
 		return fmt.Errorf("verifying %s: %w", dir, err)
 	}
 	m, err := report.Build(run)
@@ -186,7 +186,7 @@ func (a *app) up(ctx context.Context, name, variant string) error {
 	if i < 0 {
 		return wrong(fmt.Errorf("study %s has no variant %q; it has %s", name, variant, names(s.Variants, func(v model.Variant) string { return v.Name })))
 	}
-	if err := a.check(ctx, s); err != nil {
+	if err = a.check(ctx, s); err != nil {
 		return err
 	}
 	inside, code, err := a.catalog.Lab.Enter(ctx)
@@ -299,9 +299,9 @@ func (a *app) printProbe(p model.Probe) {
 }
 
 // probe asks a plug-in whether it works here.
-func probe[T any](ctx context.Context, name string, make func(json.RawMessage) (T, error)) model.Probe {
+func probe[T any](ctx context.Context, name string, build func(json.RawMessage) (T, error)) model.Probe {
 	p := model.Probe{Name: name, Needed: "studies that use it"}
-	plugin, err := make(nil)
+	plugin, err := build(nil)
 	if err == nil {
 		if c, ok := any(plugin).(checker); ok {
 			err = c.Check(ctx)

@@ -71,11 +71,13 @@ func (p *progress) Load(_ model.Trial, l agent.Progress) {
 	p.draw(text)
 }
 
+func (p *progress) printf(format string, args ...any) { _, _ = fmt.Fprintf(p.out, format, args...) }
+
 func (p *progress) draw(detail string) {
 	if p.quiet || !p.terminal {
 		return
 	}
-	fmt.Fprintf(p.out, "\r\x1b[K%s  %s%s", p.line, detail, p.last)
+	p.printf("\r\x1b[K%s  %s%s", p.line, detail, p.last)
 }
 
 // Finished says what the trial gave.
@@ -84,11 +86,11 @@ func (p *progress) Finished(o *model.Outcome, done, total int) {
 	p.last = "  | last: " + text
 	if p.quiet || p.terminal {
 		if o.Failure != nil && !p.quiet {
-			fmt.Fprintf(p.out, "\r\x1b[Ktrial %d, %s/%s: %s\n", o.Trial.Index, o.Trial.Variant, o.Trial.Load, text)
+			p.printf("\r\x1b[Ktrial %d, %s/%s: %s\n", o.Trial.Index, o.Trial.Variant, o.Trial.Load, text)
 		}
 		return
 	}
-	fmt.Fprintf(p.out, "%d/%d block %d %s/%s: %s, %s\n", done, total, o.Trial.Block, o.Trial.Variant, o.Trial.Load, text, p.eta(done, total))
+	p.printf("%d/%d block %d %s/%s: %s, %s\n", done, total, o.Trial.Block, o.Trial.Variant, o.Trial.Load, text, p.eta(done, total))
 }
 
 func result(o *model.Outcome) string {
@@ -109,6 +111,6 @@ func result(o *model.Outcome) string {
 // close ends the line that was drawn over.
 func (p *progress) close() {
 	if p.terminal && !p.quiet {
-		fmt.Fprint(p.out, "\r\x1b[K")
+		p.printf("\r\x1b[K")
 	}
 }

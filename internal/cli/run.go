@@ -60,7 +60,7 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := a.check(ctx, job.plan.Study); err != nil {
+	if err = a.check(ctx, job.plan.Study); err != nil {
 		return err
 	}
 	inside, code, err := a.catalog.Lab.Enter(ctx)
@@ -259,7 +259,7 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions) error {
 // stopped explains a run that ended early.
 func (a *app) stopped(j job, err error) error {
 	if errors.Is(err, context.Canceled) {
-		fmt.Fprintf(a.env.Stderr, "windtunnel: interrupted; nothing is left running, and what was measured is kept.\nContinue with: windtunnel run --resume %s\n", j.dir)
+		a.complain("windtunnel: interrupted; nothing is left running, and what was measured is kept.\nContinue with: windtunnel run --resume %s\n", j.dir)
 		return silent(ExitFailed)
 	}
 	return err

@@ -67,8 +67,8 @@ func (m *Model) alsoCPU(v Variant, l Load) string {
 	return "; CPU per 1,000 requests " + FormatDifference(metric.UnitCPUPer1k, *c.Difference)
 }
 
-// gates judges the study's gates by the interval's unfavourable end, so that
-// noise neither passes nor fails a build.
+// gates judges the study's gates by the interval's unfavourable end: noise does
+// not pass a build, and a gate that fails may only need more blocks.
 func gates(s model.Study, m *Model) []Gate {
 	out := []Gate{}
 	for _, g := range s.Gates {
@@ -121,15 +121,19 @@ func (m *Model) Failed() bool {
 }
 
 // Narrow says whether every primary interval's half-width is under the share
-// of its estimate that the study's stop rule asks for.
+// of its estimate that the study's stop rule asks for. Where nothing can be
+// compared yet, nothing is narrow; a metric that has no ratio (a share that is
+// 100 % throughout, CPU where it is not accounted) is left out.
 func (m *Model) Narrow(width float64) bool {
+	compared := 0
 	for _, c := range m.Comparisons {
-		if c.Exploratory || c.Metric == "success" {
+		if c.Exploratory || c.Ratio == nil {
 			continue
 		}
-		if c.Ratio == nil || (c.Ratio.Hi-c.Ratio.Lo)/2 > width*c.Ratio.Value {
+		compared++
+		if (c.Ratio.Hi-c.Ratio.Lo)/2 > width*c.Ratio.Value {
 			return false
 		}
 	}
-	return true
+	return compared > 0
 }

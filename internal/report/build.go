@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/windtunnel/windtunnel/internal/audit"
@@ -28,12 +29,13 @@ func Build(run *store.Run) (*Model, error) {
 		return nil, fmt.Errorf("reading the run's plan: %w", err)
 	}
 	b := newBuilder(p.Study, host(run), run.Outcomes)
-	m := &Model{Schema: ModelSchema, Name: p.Study.Name, Question: p.Study.Question, Findings: b.findings}
+	m := &Model{Schema: ModelSchema, Name: p.Study.Name, Question: p.Study.Question}
 	m.Run = describeRun(run, p)
 	m.Variants, m.Loads, m.Metrics = variants(p.Study), loads(p.Study), metrics(p.Study)
 	m.Run.Blocks = b.completeBlocks()
 	b.cells(m)
 	b.compare(m)
+	m.Findings = b.findings
 	m.Curves, m.Timelines, m.Resources = b.curves(), b.timelines(), b.resources()
 	m.Ledger, m.Topology, m.Trials = b.ledger(), b.topology(), b.trials()
 	m.Gates = gates(p.Study, m)
@@ -261,33 +263,71 @@ func (b *builder) paired(variant, load, name string) (base, other []float64) {
 	return base, other
 }
 
-// compare sets every variant against the baseline, then corrects the primary
-// metrics as one family.
+// judged is a comparison with what its verdict rests on.
+type judged struct {
+	*Comparison
+	raw        stats.Comparison
+	equivalent bool
+}
+
+// compare sets every variant against the baseline, corrects the primary
+// metrics as one family, and only then judges.
 func (b *builder) compare(m *Model) {
+	var all []judged
 	for _, l := range b.study.Loads {
 		for _, d := range metric.All() {
 			floor := b.floor(l.Name, d.Name)
 			for _, v := range b.study.Variants {
 				if v.Name != b.study.Baseline {
-					m.Comparisons = append(m.Comparisons, b.comparison(v, l, d, floor))
+					all = append(all, b.comparison(v, l, d, floor))
 				}
 			}
 		}
 	}
-	var family []*Comparison
-	var p []float64
-	for i := range m.Comparisons {
-		c := &m.Comparisons[i]
-		c.Exploratory = !slices.Contains(b.study.Design.Primary, c.Metric)
-		if c.Exploratory || c.Difference == nil || b.isControl(c.Variant) {
-			continue
+	b.correct(all)
+	for _, j := range all {
+		if j.Difference != nil && !b.isControl(j.Variant) {
+			j.Verdict = string(stats.Judge(j.raw, j.Floor, j.equivalent))
 		}
-		family, p = append(family, c), append(p, c.P)
-	}
-	for i, corrected := range stats.Holm(p) {
-		family[i].PHolm = corrected
+		m.Comparisons = append(m.Comparisons, *j.Comparison)
 	}
 }
+
+// correct replaces the p-values of the primary metrics by Holm's.
+func (b *builder) correct(all []judged) {
+	var family []*judged
+	var p []float64
+	for i := range all {
+		j := &all[i]
+		j.Exploratory = !slices.Contains(b.study.Design.Primary, j.Metric)
+		if !j.Exploratory && j.Difference != nil && !b.isControl(j.Variant) {
+			family, p = append(family, j), append(p, j.P)
+		}
+	}
+	reachable := b.reachable(len(p))
+	for i, corrected := range stats.Holm(p) {
+		family[i].PHolm = corrected
+		if reachable {
+			family[i].raw.P = corrected
+		}
+	}
+	if !reachable {
+		b.findings = append(b.findings, model.Finding{
+			Rule: "many comparisons uncorrected", Severity: model.SeverityNote,
+			Cause:    "so few blocks cannot reach 5 % after a correction for so many comparisons; the verdicts are uncorrected",
+			Evidence: fmt.Sprintf("%d primary comparisons; the smallest p of %d blocks is %.3g", len(p), b.completeBlocks(), smallestP(b.completeBlocks())),
+			Advice:   "run more blocks (each halves the smallest p), or declare fewer primary metrics",
+		})
+	}
+}
+
+// reachable says whether the blocks can show anything in a family of this size.
+func (b *builder) reachable(family int) bool {
+	return smallestP(b.completeBlocks())*float64(family) <= 1-stats.Level
+}
+
+// smallestP is what Wilcoxon's signed ranks give when all blocks agree.
+func smallestP(blocks int) float64 { return math.Pow(2, 1-float64(blocks)) }
 
 func (b *builder) isControl(variant string) bool {
 	return slices.ContainsFunc(b.study.Variants, func(v model.Variant) bool { return v.Name == variant && v.Control })
@@ -306,32 +346,29 @@ func (b *builder) floor(load, name string) float64 {
 	return 0
 }
 
-func (b *builder) comparison(v model.Variant, l model.Load, d metric.Metric, floor float64) Comparison {
-	c := Comparison{Variant: v.Name, Load: l.Name, Metric: d.Name, Verdict: VerdictUnknown, Floor: floor, P: 1}
-	if q, ok := metric.Quantile(d.Name); ok && !(b.carries(v.Name, l.Name, d.Name, q) && b.carries(b.study.Baseline, l.Name, d.Name, q)) {
+func (b *builder) comparison(v model.Variant, l model.Load, d metric.Metric, floor float64) judged {
+	c := &Comparison{Variant: v.Name, Load: l.Name, Metric: d.Name, Verdict: VerdictUnknown, Floor: floor, P: 1}
+	j := judged{Comparison: c}
+	if q, ok := metric.Quantile(d.Name); ok && (!b.carries(v.Name, l.Name, d.Name, q) || !b.carries(b.study.Baseline, l.Name, d.Name, q)) {
 		c.Reason = "one trial has fewer than ten samples beyond this quantile: not compared"
-		return c
+		return j
 	}
 	base, other := b.paired(v.Name, l.Name, d.Name)
 	r, err := stats.Paired(base, other)
 	if err != nil {
 		c.Reason = err.Error()
-		return c
+		return j
 	}
+	j.raw, j.equivalent = r, stats.Equivalent(base, other, b.study.Design.Equivalence)
 	c.Difference, c.P = estimate(r.Difference), r.P
 	c.Detectable = max(r.Detectable, floor)
-	if r.Ratio.N > 0 {
+	c.Verdict = VerdictNone
+	if r.NoRatio != nil {
+		c.Reason = r.NoRatio.Error()
+	} else {
 		c.Ratio = estimate(r.Ratio)
 	}
-	c.Verdict = VerdictNone
-	switch {
-	case v.Control:
-	case stats.Shown(r.Difference, floor):
-		c.Verdict = VerdictDifferent
-	case stats.Equivalent(base, other, b.study.Design.Equivalence):
-		c.Verdict = VerdictEquivalent
-	}
-	return c
+	return j
 }
 
 func (b *builder) unavailable() []string {
@@ -347,11 +384,18 @@ func (b *builder) unavailable() []string {
 func provenance(run *store.Run) []Entry {
 	h := host(run)
 	e := []Entry{
-		{"run", run.Meta.ID}, {"study", run.Meta.StudySource}, {"study digest (SHA-256)", run.Meta.StudyDigest},
-		{"plan digest (SHA-256)", run.Meta.PlanDigest}, {"host", fmt.Sprintf("%s, kernel %s, %s", h.OS, h.Kernel, h.Arch)},
-		{"CPU", fmt.Sprintf("%s, %d cores", h.CPU, h.Cores)}, {"memory", FormatValue(metric.UnitBytes, float64(h.MemoryBytes))},
-		{"virtual machine", orNo(h.Virtualised)}, {"control groups", h.Cgroups}, {"rootless", fmt.Sprint(h.Rootless)},
-		{"generator's CPUs", fmt.Sprint(h.GeneratorCPUs)}, {"CPUs of everything else", fmt.Sprint(h.OtherCPUs)},
+		{"run", run.Meta.ID},
+		{"study", run.Meta.StudySource},
+		{"study digest (SHA-256)", run.Meta.StudyDigest},
+		{"plan digest (SHA-256)", run.Meta.PlanDigest},
+		{"host", fmt.Sprintf("%s, kernel %s, %s", h.OS, h.Kernel, h.Arch)},
+		{"CPU", fmt.Sprintf("%s, %d cores", h.CPU, h.Cores)},
+		{"memory", FormatValue(metric.UnitBytes, float64(h.MemoryBytes))},
+		{"virtual machine", orNo(h.Virtualised)},
+		{"control groups", h.Cgroups},
+		{"rootless", strconv.FormatBool(h.Rootless)},
+		{"generator's CPUs", fmt.Sprint(h.GeneratorCPUs)},
+		{"CPUs of everything else", fmt.Sprint(h.OtherCPUs)},
 	}
 	for _, n := range h.Notes {
 		e = append(e, Entry{"note", n})

@@ -173,12 +173,37 @@ func resource(variant, load, name string, uses []use) Resource {
 	}
 }
 
-// ledger has one row a fact and one cell a variant, from all its trials.
+// entry is what was observed of one fact of one variant, in all its trials.
+type entry struct {
+	values, sources map[string]bool
+	claimed         string
+	broken          bool
+}
+
+// ledger has one row a fact and one cell a variant.
 func (b *builder) ledger() []LedgerRow {
-	type entry struct {
-		values, sources map[string]bool
-		claims          []model.Claim
+	rows := b.observed()
+	out := []LedgerRow{}
+	for _, key := range slices.Sorted(maps.Keys(rows)) {
+		row := LedgerRow{Key: key}
+		for _, v := range b.study.Variants {
+			cell := LedgerCell{Values: []string{}, Sources: []string{}}
+			if e := rows[key][v.Name]; e != nil {
+				cell = LedgerCell{
+					Values: slices.Sorted(maps.Keys(e.values)), Sources: slices.Sorted(maps.Keys(e.sources)),
+					Claimed: e.claimed, Broken: e.broken,
+				}
+			}
+			row.Differs = row.Differs || (len(row.Cells) > 0 && !slices.Equal(row.Cells[0].Values, cell.Values))
+			row.Cells = append(row.Cells, cell)
+		}
+		out = append(out, row)
 	}
+	return out
+}
+
+// observed collects facts and claims by key and variant.
+func (b *builder) observed() map[string]map[string]*entry {
 	rows := map[string]map[string]*entry{}
 	at := func(key, variant string) *entry {
 		if rows[key] == nil {
@@ -189,7 +214,6 @@ func (b *builder) ledger() []LedgerRow {
 		}
 		return rows[key][variant]
 	}
-	broken := map[string]bool{}
 	for i := range b.outcomes {
 		o := &b.outcomes[i]
 		for _, f := range o.Ledger {
@@ -198,31 +222,11 @@ func (b *builder) ledger() []LedgerRow {
 		}
 		for _, c := range o.Claims {
 			e := at(c.Key, o.Trial.Variant)
-			if !slices.Contains(e.claims, c) {
-				e.claims = append(e.claims, c)
-			}
-			if o.Failure == nil && !slices.Contains(audit.Seen(o.Ledger, c), c.Value) {
-				broken[c.Key+"\x00"+o.Trial.Variant] = true
-			}
+			e.claimed = c.Value
+			e.broken = e.broken || (o.Failure == nil && !slices.Contains(audit.Seen(o.Ledger, c), c.Value))
 		}
 	}
-	var out []LedgerRow
-	for _, key := range slices.Sorted(maps.Keys(rows)) {
-		row := LedgerRow{Key: key}
-		for _, v := range b.study.Variants {
-			cell := LedgerCell{Values: []string{}, Sources: []string{}, Broken: broken[key+"\x00"+v.Name]}
-			if e := rows[key][v.Name]; e != nil {
-				cell.Values, cell.Sources = slices.Sorted(maps.Keys(e.values)), slices.Sorted(maps.Keys(e.sources))
-				for _, c := range e.claims {
-					cell.Claimed = c.Value
-				}
-			}
-			row.Differs = row.Differs || (len(row.Cells) > 0 && !slices.Equal(row.Cells[0].Values, cell.Values))
-			row.Cells = append(row.Cells, cell)
-		}
-		out = append(out, row)
-	}
-	return out
+	return rows
 }
 
 func (b *builder) topology() Topology {

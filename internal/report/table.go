@@ -21,7 +21,7 @@ type Table struct {
 func Tables(m *Model) []Table {
 	var tables []Table
 	for _, l := range m.Loads {
-		t := Table{Title: l.Name + "   " + l.Text, Caption: caption(m, l), Header: header(m, l)}
+		t := Table{Title: l.Name + "   " + l.Text, Caption: caption(m, l), Header: header(l)}
 		for _, v := range m.Variants {
 			t.Rows = append(t.Rows, row(m, v, l))
 		}
@@ -30,7 +30,7 @@ func Tables(m *Model) []Table {
 	return tables
 }
 
-func header(m *Model, l Load) []string {
+func header(l Load) []string {
 	latency := "response"
 	if l.ResponseIsService {
 		latency = "service"

@@ -210,7 +210,7 @@ func (t *trial) gate(ctx context.Context) error {
 	seen, watchErr := stop()
 	t.out.Ledger = append(t.out.Ledger, seen...)
 	t.out.Ready = &ready
-	if err := errors.Join(err, watchErr); err != nil {
+	if err = errors.Join(err, watchErr); err != nil {
 		return err
 	}
 	if !ready.Passed {

@@ -18,6 +18,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -123,7 +124,7 @@ func Create(dir string, meta Meta, study, plan []byte) (*Writer, error) {
 		return nil, fmt.Errorf("encoding %s: %w", FileMeta, err)
 	}
 	for name, data := range map[string][]byte{FileMeta: append(head, '\n'), FileStudy: study, FilePlan: plan} {
-		if err := WriteFile(filepath.Join(dir, name), data); err != nil {
+		if err = WriteFile(filepath.Join(dir, name), data); err != nil {
 			return nil, err
 		}
 	}
@@ -217,7 +218,7 @@ func Open(dir string) (*Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a run folder: %w", dir, err)
 	}
-	if err := json.Unmarshal(raw, &r.Meta); err != nil {
+	if err = json.Unmarshal(raw, &r.Meta); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", FileMeta, err)
 	}
 	if r.Meta.Schema != Schema {
@@ -242,8 +243,8 @@ func (r *Run) readRecords() error {
 	}
 	r.Head = digest(r.Plan)
 	for in := bufio.NewReader(bytes.NewReader(raw)); ; {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
+		line, eof := in.ReadBytes('\n')
+		if errors.Is(eof, io.EOF) { // what is left has no line end
 			r.Torn = len(line)
 			return nil
 		}
@@ -274,9 +275,7 @@ func (r *Run) add(line []byte) error {
 	default:
 		return errors.New("neither a session, an outcome nor an end")
 	}
-	for path, sum := range rec.Files {
-		r.files[path] = sum
-	}
+	maps.Copy(r.files, rec.Files)
 	r.Head, r.next = digest(line), r.next+1
 	return nil
 }

@@ -64,11 +64,11 @@ func table(b *strings.Builder, t report.Table) {
 		}
 	}
 	for _, r := range rows {
-		line := " "
+		line := make([]string, len(r))
 		for i, c := range r {
-			line += " " + c + strings.Repeat(" ", width[i]-utf8.RuneCountInString(c)+1)
+			line[i] = c + strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString(strings.TrimRight("  "+strings.Join(line, "  "), " ") + "\n")
 	}
 }
 
