@@ -260,6 +260,18 @@ func (g *Cgroup) Remove() error {
 	return errors.Join(errs...)
 }
 
+// RemoveSub removes the group of that name below this one.
+func (g *Cgroup) RemoveSub(name string) error {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	sub := g.subs[name]
+	delete(g.subs, name)
+	g.mu.Unlock()
+	return sub.Remove()
+}
+
 // RemoveCgroup removes a cgroup folder and those below it, waiting up to two
 // seconds for the kernel to bury its dead.
 func RemoveCgroup(dir string) error {

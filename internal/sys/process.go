@@ -60,7 +60,7 @@ func Start(c Command) (*Process, error) {
 	p := &Process{group: c.Group, done: make(chan struct{})}
 	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // processes outlive the call that starts them; Stop ends them
 	p.cmd.Env, p.cmd.Dir = c.Env, c.Dir
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.cmd.Stdout, p.cmd.Stderr = c.Output, c.Output
 	p.cmd.WaitDelay = time.Second
 	if c.Files[0] != nil {
@@ -167,6 +167,9 @@ func (p *Process) Signal(s syscall.Signal) error {
 	}
 	return nil
 }
+
+// SignalNumber is Signal by number, as it came over a wire.
+func (p *Process) SignalNumber(n int) error { return p.Signal(syscall.Signal(n)) }
 
 // stopGrace is how long a process may take to end by itself when asked.
 const stopGrace = 2 * time.Second

@@ -87,12 +87,15 @@ func (t *Target) Enter(ctx context.Context) (inside bool, code int, err error) {
 	if err != nil {
 		return false, 0, &model.UnsupportedError{
 			What: "the lab", Missing: err.Error(),
-			Hint: "run as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0",
+			Hint: namespacesHint,
 		}
 	}
 	_, err = t.Sweep()
 	return false, code, err
 }
+
+const namespacesHint = "run as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 user.max_user_namespaces=15000, " +
+	"and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0"
 
 // settle makes the inside usable: mounts, loopback, cgroups, state.
 func (t *Target) settle(h sys.Handover) error {
