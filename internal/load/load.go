@@ -1,11 +1,31 @@
 // Package load is the load engine: it sends requests when a schedule says so,
-// and keeps three stamps of each: when it was due, when it was sent, when its
-// answer was complete. Response time is done - due, service time done - sent,
-// lateness sent - due.
+// or when an answer has come in, and keeps three stamps of each request on
+// CLOCK_MONOTONIC: when it was due, when it was sent, when its answer was
+// complete. Response time is done - due, service time done - sent, lateness
+// sent - due.
 //
 // Each worker is one locked operating-system thread with its own epoll set and
-// connections; nothing is allocated per request. Due times are computed from
-// the request's number, never by adding up a rounded period.
+// connections; nothing is allocated per request. The engine moves bytes; what
+// they mean is the business of a Protocol.
+//
+// # What happens to a request
+//
+// In an open loop a due request takes the connection that has been free for
+// longest. If none is free it waits, is counted as blocked, and its response
+// time goes on counting from when it was due; what still waits when the load
+// ends is unsent. In a closed loop a request is due when its connection is free.
+//
+// Sent is stamped when a request is given to its connection. Connections are
+// opened before the load begins and again after the peer has closed them in
+// good order. One that has failed is opened again by the next request that it
+// is given: opening is then part of that request's service time, and a failure
+// to open is that request's failure. So a dead server makes due requests fail
+// as fast as it refuses them, and a silent one makes them time out; how often
+// it is tried is the load's own rate. In a closed loop, which has no rate, a
+// connection rests for 20 ms after a failure.
+//
+// A request that takes longer than the timeout, from when it was sent, has
+// failed; its connection is closed, unless the session can cancel it alone.
 package load
 
 import (
@@ -14,193 +34,274 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/windtunnel/windtunnel/internal/hist"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Protocol makes sessions for connections. It is called before the load, once
-// a load, from one goroutine.
+// Protocol makes the sessions of a load. Prepare checks the load's request and
+// does once what need not be done per request; newSession is called once per
+// connection, before the load begins.
 type Protocol interface {
 	Prepare(l model.Load, authority string) (newSession func() Session, err error)
 }
 
-// Session speaks a protocol over one connection's bytes. It is used by one
-// thread and must not allocate in the steady state. A session is not used
-// again after Feed or Close has returned an error.
+// Session speaks a protocol over the bytes of one connection at a time; it does
+// no I/O. It is used by one thread, and in the steady state its methods must
+// not allocate.
 type Session interface {
-	// Begin appends the bytes of a request to dst; id comes back in its Answer.
+	// Open forgets all earlier connections and appends to dst what a new one
+	// begins with.
+	Open(dst []byte) []byte
+	// Begin appends a request to dst. Its id, below the protocol's Streams, is
+	// not in use and comes back in the Answer.
 	Begin(dst []byte, id uint32) []byte
-	// Feed takes received bytes and appends the answers that they complete.
+	// Feed takes bytes as they were received (of a datagram, all) and appends
+	// the answers that they complete. No bytes say that the peer has closed,
+	// which may complete an answer, and is no error. An error means that the
+	// peer does not keep to the protocol: answers before it count, the
+	// connection is closed.
 	Feed(b []byte, got []Answer) ([]Answer, error)
-	// EOF says that the peer has closed; it may complete an answer.
-	EOF(got []Answer) ([]Answer, error)
 }
+
+// Multiplexer is a Protocol of which one connection carries several requests at
+// a time. Streams, at least 1, is how many; other protocols carry one.
+type Multiplexer interface{ Streams() int }
+
+// Networker is a Protocol that does not run over TCP.
+type Networker interface{ Network() Network }
+
+// Replier is a Session that has something to say besides requests, such as
+// window updates: Reply, called after every Feed, appends it to dst.
+type Replier interface{ Reply(dst []byte) []byte }
+
+// Canceller is a Session that can give up one request and keep the connection:
+// Cancel appends what tells the peer, and no answer of that id may follow until
+// it is begun anew.
+type Canceller interface {
+	Cancel(dst []byte, id uint32) []byte
+}
+
+// Network is what carries a protocol.
+type Network string
+
+// The networks.
+const (
+	TCP  Network = "tcp"
+	UDP  Network = "udp"  // one request, one datagram
+	ICMP Network = "icmp" // echo requests on an unprivileged socket
+)
 
 // Answer is one complete response. Identity and Header are valid until the
 // session's next call.
 type Answer struct {
-	ID          uint32
-	Status      int
-	OK          bool // the protocol's own idea of success
-	Identity    []byte
+	ID     uint32
+	Status int // of the protocol; 0 if it has none
+	// Failure is why a complete answer is none the less not a success, such as
+	// model.CauseStatus; empty if it is one.
+	Failure     model.Cause
+	Identity    []byte // who says to have answered; empty if nobody does
 	Header      []byte // everything before the body, as received
 	HeaderBytes int64
 	BodyBytes   int64
-	Sum         uint32 // CRC-32C of the body
-	Close       bool   // the connection cannot be used again
-}
-
-// Schedule says when request k is due, counted from the load's start; ok is
-// false when there is no such request. It is pure.
-type Schedule interface {
-	Due(k uint64) (at time.Duration, ok bool)
-}
-
-// Constant is a fixed rate, in requests per second.
-type Constant struct{ Rate float64 }
-
-// Due is k/rate: computed from the number, so that rounding never adds up.
-func (c Constant) Due(k uint64) (time.Duration, bool) {
-	return time.Duration(float64(k) / c.Rate * 1e9), true
+	Sum         uint32 // CRC-32C of the body, by Sum
+	Close       bool   // the connection carries no further request
 }
 
 // Job is one load to run.
 type Job struct {
-	Load       model.Load
-	Session    func() Session
-	Targets    []netip.AddrPort // connections are spread over them in turn
-	Warmup     time.Duration
-	Expect     Expect
-	Workers    int // threads; 0: one
-	OnWindow   func(model.Window)
-	OnProgress func(Progress)
+	Load     model.Load
+	Protocol Protocol
+	Host     string           // authority that requests carry
+	Targets  []netip.AddrPort // connections are spread over them in turn
+	// Schedule is when requests are due; nil: at the load's constant rate. A
+	// closed loop has none.
+	Schedule Schedule
+	Warmup   time.Duration
+	// Expect is the digest of the right body, from the ready gate; empty: bodies
+	// are not compared.
+	Expect     Digest
+	Identities []string // of the servers, where they are known
+	// Workers are the threads that send; 0: one. More than there are processors
+	// or connections are not started.
+	Workers    int
+	OnWindow   func(model.Window) // called once, before the first request
+	OnProgress func(Progress)     // called about five times a second
 }
 
-// Expect is what a right answer looks like, from the ready gate.
-type Expect struct {
-	Known bool
-	Sum   uint32
-	Bytes int64
-}
-
-// Progress counts since the load began, warm-up included.
+// Progress is how a load is doing since it began, warm-up included. The
+// quantiles are of response time and coarse: within 12 %.
 type Progress struct {
 	Due, Succeeded, Failed uint64
+	P50, P99               time.Duration
 }
 
-// startDelay is between the announcement of the window and the first request,
-// so that the announcement is heard before the window opens.
-const startDelay = 20 * time.Millisecond
+const (
+	// startDelay is between the announcement of the window and the first
+	// request, so that the announcement is heard before the window opens.
+	startDelay    = 50 * time.Millisecond
+	progressEvery = 200 * time.Millisecond
+)
 
-// Run runs one load to its end and returns what was counted in the window.
-func Run(ctx context.Context, j Job) (*model.LoadResult, error) {
-	j.Workers = max(j.Workers, 1)
-	if len(j.Targets) == 0 {
-		return nil, errors.New("running a load: no target")
+// Run runs one load to its end: warm-up, the measured window, and the answers
+// that are then still outstanding, for at most the request timeout. It returns
+// what was counted of the requests of the window. If the context ends before,
+// it returns within 50 ms and without a result.
+func Run(ctx context.Context, j Job) (*model.LoadResult, model.Window, error) {
+	r, err := prepare(j)
+	if err != nil {
+		return nil, model.Window{}, fmt.Errorf("preparing load %s: %w", j.Load.Name, err)
 	}
-	workers := make([]*worker, j.Workers)
-	for i := range workers {
-		w, err := newWorker(j, i)
-		if err != nil {
-			return nil, errors.Join(err, closeAll(workers[:i]))
-		}
-		workers[i] = w
+	defer r.close()
+	stop := context.AfterFunc(ctx, func() { r.stop.Store(true) })
+	defer stop()
+	// The workers block in the kernel without telling the scheduler: each needs
+	// a place of its own beside one for everything else. It is not given back,
+	// as others may have asked for the same.
+	if places := len(r.workers) + 1; runtime.GOMAXPROCS(0) < places {
+		runtime.GOMAXPROCS(places)
 	}
-	// The workers block in the kernel without telling the scheduler, so each
-	// needs a place of its own beside one for everything else; and a garbage
-	// collection would have to wait for them.
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(j.Workers + 1))
+	// Nothing is allocated from here on, but for a little by progress: with the
+	// heap clean now, the next collection is far away.
 	runtime.GC()
-	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-
-	start := now() + startDelay.Nanoseconds()
-	window := model.Window{Start: start + j.Warmup.Nanoseconds(), End: start + (j.Warmup + j.Load.Duration).Nanoseconds()}
-	if j.OnWindow != nil {
-		j.OnWindow(window)
+	r.run(j)
+	if ctx.Err() != nil {
+		return nil, r.window, fmt.Errorf("running load %s: %w", j.Load.Name, context.Cause(ctx))
 	}
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for _, w := range workers {
-		wg.Go(func() { w.run(start, window, &stop) })
-	}
-	finished := make(chan struct{})
-	go func() { wg.Wait(); close(finished) }()
-	watch(ctx, j, workers, finished, &stop)
-	result := merge(j, workers, window)
-	if err := errors.Join(ctx.Err(), closeAll(workers)); err != nil {
-		return result, fmt.Errorf("running load %s: %w", j.Load.Name, err)
-	}
-	return result, nil
+	return r.result(), r.window, nil
 }
 
-func watch(ctx context.Context, j Job, workers []*worker, finished <-chan struct{}, stop *atomic.Bool) {
-	tick := time.NewTicker(200 * time.Millisecond)
+// run is one load under way; what workers share.
+type run struct {
+	job     Job
+	clock   clock
+	network Network
+	streams int
+	workers []*worker
+	start   int64
+	window  model.Window
+	slot    int64 // width of a timeline slot
+	stop    atomic.Bool
+	// firstSuccess is the time of the load's first success; 0: none yet.
+	firstSuccess atomic.Int64
+}
+
+func prepare(j Job) (*run, error) {
+	if err := j.check(); err != nil {
+		return nil, err
+	}
+	newSession, err := j.Protocol.Prepare(j.Load, j.Host)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{job: j, network: TCP, streams: 1}
+	if r.clock, err = newClock(); err != nil {
+		return nil, err
+	}
+	if n, ok := j.Protocol.(Networker); ok {
+		r.network = n.Network()
+	}
+	if m, ok := j.Protocol.(Multiplexer); ok {
+		r.streams = max(m.Streams(), 1)
+	}
+	if j.Load.Arrival == model.ArrivalClosed {
+		r.job.Schedule = nil
+	} else if j.Schedule == nil {
+		r.job.Schedule = Constant{j.Load.Rate}
+	}
+	r.slot = slotWidth(j.Load.Duration).Nanoseconds()
+	for i := range min(max(j.Workers, 1), runtime.NumCPU(), j.Load.Connections) {
+		w, err := newWorker(r, i)
+		if err != nil {
+			r.close()
+			return nil, err
+		}
+		r.workers = append(r.workers, w)
+	}
+	for i := range j.Load.Connections {
+		r.workers[i%len(r.workers)].add(newSession(), addressOf(j.Targets[i%len(j.Targets)]))
+	}
+	for _, w := range r.workers {
+		w.ready()
+	}
+	return r, nil
+}
+
+func (j *Job) check() error {
+	l := &j.Load
+	switch {
+	case j.Protocol == nil:
+		return errors.New("no protocol")
+	case len(j.Targets) == 0:
+		return errors.New("no target")
+	case l.Connections < 1:
+		return fmt.Errorf("%d connections; at least 1 is needed", l.Connections)
+	case l.Duration <= 0 || l.Timeout <= 0 || j.Warmup < 0:
+		return fmt.Errorf("duration %s and timeout %s must be above 0, warm-up %s not below", l.Duration, l.Timeout, j.Warmup)
+	case l.Arrival == model.ArrivalClosed:
+		return nil
+	case l.Arrival != model.ArrivalOpen:
+		return fmt.Errorf("model %q is neither %q nor %q", l.Arrival, model.ArrivalOpen, model.ArrivalClosed)
+	case j.Schedule == nil && !(l.Rate > 0 && l.Rate <= 1e9):
+		return fmt.Errorf("rate %g/s of an open loop must be above 0 and at most 1e9", l.Rate)
+	}
+	return nil
+}
+
+// run lets the workers connect, agrees with them on the start, and waits for
+// their end.
+func (r *run) run(j Job) {
+	var connected, finished sync.WaitGroup
+	begin := make(chan struct{})
+	for _, w := range r.workers {
+		connected.Add(1)
+		finished.Go(func() {
+			// The thread is not unlocked, and so ends with the goroutine: its
+			// timer slack is not for others.
+			runtime.LockOSThread()
+			setTimerSlack()
+			w.connectAll()
+			connected.Done()
+			<-begin
+			w.loop()
+		})
+	}
+	connected.Wait()
+	r.start = r.clock.now() + startDelay.Nanoseconds()
+	r.window.Start = r.start + j.Warmup.Nanoseconds()
+	r.window.End = r.window.Start + j.Load.Duration.Nanoseconds()
+	if j.OnWindow != nil {
+		j.OnWindow(r.window)
+	}
+	close(begin)
+	done := make(chan struct{})
+	go func() {
+		finished.Wait()
+		close(done)
+	}()
+	r.watch(done)
+}
+
+// watch reports progress until the workers are done.
+func (r *run) watch(done <-chan struct{}) {
+	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-finished:
-			return
-		case <-ctx.Done():
-			stop.Store(true)
-			<-finished
+		case <-done:
 			return
 		case <-tick.C:
-			if j.OnProgress == nil {
-				continue
+			if r.job.OnProgress != nil {
+				r.job.OnProgress(r.progress())
 			}
-			var p Progress
-			for _, w := range workers {
-				p.Due += w.live.due.Load()
-				p.Succeeded += w.live.ok.Load()
-				p.Failed += w.live.failed.Load()
-			}
-			j.OnProgress(p)
 		}
 	}
 }
 
-func closeAll(workers []*worker) error {
-	var errs []error
-	for _, w := range workers {
-		errs = append(errs, w.close())
+func (r *run) close() {
+	for _, w := range r.workers {
+		w.close()
 	}
-	return errors.Join(errs...)
-}
-
-// merge adds the workers' counts up; histograms are merged exactly.
-func merge(j Job, workers []*worker, window model.Window) *model.LoadResult {
-	r := &model.LoadResult{
-		Arrival: j.Load.Arrival, Connections: j.Load.Connections, Rate: j.Load.Rate, Elapsed: window.Duration(),
-		Failed: map[model.Cause]uint64{}, Statuses: map[int]uint64{}, Responders: map[string]uint64{},
-		Response: &hist.Histogram{}, Service: &hist.Histogram{}, FailedResponse: &hist.Histogram{}, Lateness: &hist.Histogram{},
-		Workers: len(workers), Clock: "CLOCK_MONOTONIC, user space",
-	}
-	rec := &recorder{}
-	for _, w := range workers {
-		w.rec.addTo(r)
-		rec.timeline.merge(&w.rec.timeline)
-		r.GeneratorIdle += w.idle.Seconds() / window.Duration().Seconds() / float64(len(workers))
-		r.GeneratorCPU += w.cpu
-		r.Sockets += w.sockets
-	}
-	r.Timeline = rec.timeline.export(slotWidth(window.Duration()))
-	return r
-}
-
-// rusageThread is RUSAGE_THREAD: the calling thread only.
-const rusageThread = 1
-
-// threadCPU is the CPU time of the calling thread.
-func threadCPU() time.Duration {
-	var ru syscall.Rusage
-	if err := syscall.Getrusage(rusageThread, &ru); err != nil {
-		return 0
-	}
-	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }

@@ -2,7 +2,11 @@ package load_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -11,20 +15,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/windtunnel/windtunnel/internal/load"
 	"github.com/windtunnel/windtunnel/internal/load/http1"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 // serve runs a server on loopback that treats each connection as it likes.
-func serve(t *testing.T, handle func(c net.Conn)) netip.AddrPort {
-	t.Helper()
+func serve(tb testing.TB, handle func(c net.Conn)) netip.AddrPort {
+	tb.Helper()
 	var lc net.ListenConfig
-	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	ln, err := lc.Listen(tb.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = ln.Close() })
+	tb.Cleanup(func() { _ = ln.Close() })
 	go func() {
 		for {
 			c, err := ln.Accept()
@@ -40,7 +46,8 @@ func serve(t *testing.T, handle func(c net.Conn)) netip.AddrPort {
 	return netip.MustParseAddrPort(ln.Addr().String())
 }
 
-// answering calls answer for every request that has come in whole.
+// answering calls answer for every request that has come in whole; false
+// closes the connection.
 func answering(answer func(c net.Conn) bool) func(net.Conn) {
 	return func(c net.Conn) {
 		in := bufio.NewReader(c)
@@ -49,40 +56,55 @@ func answering(answer func(c net.Conn) bool) func(net.Conn) {
 			if err != nil {
 				return
 			}
-			_ = r.Body.Close()
-			if !answer(c) {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil || !answer(c) {
 				return
 			}
 		}
 	}
 }
 
-const okAnswer = "HTTP/1.1 200 OK\r\nx-windtunnel-identity: me\r\ncontent-length: 2\r\n\r\nok"
-
-func ok(c net.Conn) bool {
-	_, err := c.Write([]byte(okAnswer))
-	return err == nil
+// says answers every request with the text, in pieces if there are several.
+func says(texts ...string) func(net.Conn) {
+	return answering(func(c net.Conn) bool {
+		for _, t := range texts {
+			if _, err := c.Write([]byte(t)); err != nil {
+				return false
+			}
+		}
+		return true
+	})
 }
 
-func run(t *testing.T, to netip.AddrPort, l model.Load, warmup time.Duration) *model.LoadResult {
+// once answers one request and closes the connection.
+func once(text string) func(net.Conn) {
+	return answering(func(c net.Conn) bool {
+		_, _ = c.Write([]byte(text))
+		return false
+	})
+}
+
+func after(d time.Duration, text string) func(net.Conn) {
+	return answering(func(c net.Conn) bool {
+		wait(d)
+		_, err := c.Write([]byte(text))
+		return err == nil
+	})
+}
+
+func wait(d time.Duration) { <-time.NewTimer(d).C }
+
+func nobody(t *testing.T) netip.AddrPort {
 	t.Helper()
-	l.Name, l.HTTP = "test", model.HTTPRequest{Method: "GET", Path: "/"}
-	if l.Timeout == 0 {
-		l.Timeout = time.Second
-	}
-	session, err := http1.Protocol{}.Prepare(l, "test")
+	var lc net.ListenConfig
+	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := load.Run(t.Context(), load.Job{Load: l, Session: session, Targets: []netip.AddrPort{to}, Warmup: warmup})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.Due != r.Succeeded+r.FailedTotal()+r.Unsent {
-		t.Errorf("the books do not balance: due %d, succeeded %d, failed %d, unsent %d", r.Due, r.Succeeded, r.FailedTotal(), r.Unsent)
-	}
-	return r
+	defer ln.Close()
+	return netip.MustParseAddrPort(ln.Addr().String())
 }
+
+const okAnswer = "HTTP/1.1 200 OK\r\nx-windtunnel-identity: me\r\ncontent-length: 2\r\n\r\nok"
 
 func open(rate float64, conns int, d time.Duration) model.Load {
 	return model.Load{Arrival: model.ArrivalOpen, Rate: rate, Connections: conns, Duration: d}
@@ -92,140 +114,391 @@ func closed(conns int, d time.Duration) model.Load {
 	return model.Load{Arrival: model.ArrivalClosed, Connections: conns, Duration: d}
 }
 
-func TestOpenLoopSendsEveryRequestOfItsSchedule(t *testing.T) { //nolint:paralleltest // timing
-	r := run(t, serve(t, answering(ok)), open(500, 8, 400*time.Millisecond), 100*time.Millisecond)
-	if r.Due != 200 || r.Succeeded != 200 {
-		t.Errorf("due %d, succeeded %d, want 200", r.Due, r.Succeeded)
+func job(l model.Load, to ...netip.AddrPort) load.Job {
+	l.Name, l.HTTP = "test", model.HTTPRequest{Method: "GET", Path: "/"}
+	if l.Timeout == 0 {
+		l.Timeout = 5 * time.Second
 	}
-	if r.WarmupDue != 50 {
-		t.Errorf("warm-up sent %d, want 50", r.WarmupDue)
+	return load.Job{Load: l, Protocol: http1.Protocol{}, Host: "test", Targets: to}
+}
+
+func run(tb testing.TB, j load.Job) *model.LoadResult {
+	tb.Helper()
+	r, w, err := load.Run(tb.Context(), j)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	if r.Responders["me"] != 200 || r.Statuses[200] != 200 || r.BodyBytesMin != 2 || r.Response.Count() != 200 {
-		t.Errorf("got %+v", r)
+	balance(tb, r)
+	if w.Duration() != j.Load.Duration || r.Elapsed != j.Load.Duration {
+		tb.Errorf("window of %s, elapsed %s, want %s", w.Duration(), r.Elapsed, j.Load.Duration)
+	}
+	return r
+}
+
+// balance checks what must be true of every result.
+func balance(tb testing.TB, r *model.LoadResult) {
+	tb.Helper()
+	var slotOK, slotFailed, cells, statuses, responders uint64
+	for _, s := range r.Timeline.Slots {
+		slotOK, slotFailed = slotOK+s.Succeeded, slotFailed+s.Failed
+		for _, c := range s.Cells {
+			cells += uint64(c[1])
+		}
+	}
+	for _, n := range r.Statuses {
+		statuses += n
+	}
+	for _, n := range r.Responders {
+		responders += n
+	}
+	type books struct{ Due, Given, Response, Service, FailedResponse, Lateness, SlotOK, SlotFailed, Cells, Responders uint64 }
+	late := r.Sent - r.Blocked
+	if r.Arrival == model.ArrivalClosed {
+		late = 0
+	}
+	want := books{r.Due, r.Sent, r.Succeeded, r.Succeeded, r.FailedTotal(), late, r.Succeeded, r.FailedTotal() + r.Unsent, r.Succeeded, r.Succeeded}
+	got := books{
+		r.Succeeded + r.FailedTotal() + r.Unsent, r.Due - r.Unsent, r.Response.Count(), r.Service.Count(), r.FailedResponse.Count(), r.Lateness.Count(),
+		slotOK, slotFailed, cells, responders + r.Unidentified,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		tb.Errorf("the books do not balance (-want +got):\n%s", diff)
+	}
+	if bad := r.Failed[model.CauseStatus]; statuses != r.Succeeded+bad {
+		tb.Errorf("%d statuses, of %d successes and %d bad ones", statuses, r.Succeeded, bad)
 	}
 }
 
-func TestClosedLoopObeysLittlesLaw(t *testing.T) { //nolint:paralleltest // timing
-	slow := func(c net.Conn) bool {
-		<-time.NewTimer(5 * time.Millisecond).C
-		return ok(c)
+func TestOpenLoopSendsEveryRequestOfItsSchedule(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	to := serve(t, says(okAnswer))
+	for _, workers := range []int{1, 2} {
+		j := job(open(500, 64, 400*time.Millisecond), to)
+		j.Warmup, j.Workers, j.Identities = 100*time.Millisecond, workers, []string{"me", "silent"}
+		var window model.Window
+		j.OnWindow = func(w model.Window) { window = w }
+		r := run(t, j)
+		if r.Due != 200 || r.Succeeded != 200 || r.WarmupDue != 50 || r.WarmupFailed != 0 || window.Duration() != 400*time.Millisecond {
+			t.Errorf("due %d, succeeded %d, warm-up %d of which %d failed, window %s", r.Due, r.Succeeded, r.WarmupDue, r.WarmupFailed, window.Duration())
+		}
+		if diff := cmp.Diff(map[string]uint64{"me": 200}, r.Responders); diff != "" {
+			t.Errorf("responders (-want +got):\n%s", diff)
+		}
+		header := int64(len(okAnswer) - 2)
+		if r.HeaderBytesMin != header || r.HeaderBytesMax != header || r.BodyBytesMin != 2 || r.BodyBytesMax != 2 {
+			t.Errorf("headers of %d to %d bytes, bodies of %d to %d", r.HeaderBytesMin, r.HeaderBytesMax, r.BodyBytesMin, r.BodyBytesMax)
+		}
+		if r.Sockets != 64 || r.BytesSent == 0 || r.BytesReceived == 0 || r.FirstSuccess <= 0 || r.FailedPrefix != 0 || r.Rate != 500 {
+			t.Errorf("sockets %d, bytes %d and %d, first success %s, prefix %d, rate %g", r.Sockets, r.BytesSent, r.BytesReceived, r.FirstSuccess, r.FailedPrefix, r.Rate)
+		}
+		if r.GeneratorCPU <= 0 || r.GeneratorIdle <= 0 || r.GeneratorIdle > 1 || r.Workers != workers || r.Clock == "" {
+			t.Errorf("generator: CPU %s, idle %g, %d workers, clock %q", r.GeneratorCPU, r.GeneratorIdle, r.Workers, r.Clock)
+		}
 	}
-	r := run(t, serve(t, answering(slow)), closed(4, 500*time.Millisecond), 50*time.Millisecond)
-	inFlight := float64(r.Succeeded) / r.Elapsed.Seconds() * r.Service.Mean().Seconds()
-	if inFlight < 3.7 || inFlight > 4.3 {
-		t.Errorf("%.2f in flight, with 4 connections", inFlight)
-	}
-	if r.Response.Quantile(0.5) != r.Service.Quantile(0.5) {
-		t.Error("a closed loop has no other response time than service time")
+}
+
+func TestClosedLoopObeysLittlesLaw(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	for name, answer := range map[string]func(net.Conn){
+		"kept alive": after(5*time.Millisecond, okAnswer),
+		"closing":    after(5*time.Millisecond, strings.Replace(okAnswer, "\r\n", "\r\nconnection: close\r\n", 1)),
+	} {
+		j := job(closed(4, 500*time.Millisecond), serve(t, answer))
+		j.Warmup = 50 * time.Millisecond
+		r := run(t, j)
+		inFlight := float64(r.Succeeded) / r.Elapsed.Seconds() * r.Service.Mean().Seconds()
+		if r.FailedTotal() > 0 || math.Abs(inFlight-4) > 0.2 {
+			t.Errorf("%s: %.2f in flight, with 4 connections; failed %v", name, inFlight, r.Failed)
+		}
+		if diff := cmp.Diff(r.Response.Mean(), r.Service.Mean()); diff != "" {
+			t.Errorf("a closed loop has no other response time than service time:\n%s", diff)
+		}
 	}
 }
 
 // A server that stops for half a second: requests that were due meanwhile have
-// waited, and the response time must say so.
-func TestStallIsSeenInResponseTime(t *testing.T) { //nolint:paralleltest // timing
-	var stallUntil atomic.Int64
-	var served atomic.Int64
-	h := func(c net.Conn) bool {
+// waited, and the response time must say so, where service time does not.
+func TestStallIsSeenInResponseTime(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	var served, stallUntil atomic.Int64
+	to := serve(t, answering(func(c net.Conn) bool {
 		if served.Add(1) == 100 {
 			stallUntil.Store(time.Now().Add(500 * time.Millisecond).UnixNano())
 		}
 		if d := time.Until(time.Unix(0, stallUntil.Load())); d > 0 {
-			<-time.NewTimer(d).C
+			wait(d)
 		}
-		return ok(c)
+		_, err := c.Write([]byte(okAnswer))
+		return err == nil
+	}))
+	r := run(t, job(open(1000, 8, 2*time.Second), to))
+	// 400 requests were due in the first 400 ms of the stall and so waited for
+	// over 100 ms: the slowest of 2,000 in which p99 is the 20th slowest, which
+	// was due 20 ms after the stall began.
+	if late := r.Response.Above(100 * time.Millisecond); late < 380 || late > 600 {
+		t.Errorf("%d response times over 100 ms, want 400 and what the catching up adds", late)
 	}
-	r := run(t, serve(t, answering(h)), open(200, 2, 2*time.Second), 0)
-	late := r.Response.Above(100 * time.Millisecond)
-	if late < 60 || late > 110 { // truth: 80 requests were due in the first 400 ms of the stall
-		t.Errorf("%d response times over 100 ms, want about 80", late)
+	if p99, p999 := r.Response.Quantile(0.99), r.Response.Quantile(0.999); p99 < 450*time.Millisecond || p999 < 490*time.Millisecond {
+		t.Errorf("response p99 %s, p99.9 %s; want 480 ms and 498 ms at least", p99, p999)
 	}
-	if seen := r.Service.Above(100 * time.Millisecond); seen > 4 {
-		t.Errorf("%d service times over 100 ms: with 2 connections at most 2 requests can have met the stall", seen)
+	if seen := r.Service.Above(100 * time.Millisecond); seen > 8 {
+		t.Errorf("%d service times over 100 ms: with 8 connections at most 8 requests can have met the stall", seen)
 	}
-	if r.Blocked == 0 {
-		t.Error("no request was blocked")
+	if r.Blocked < 380 || r.Unsent != 0 {
+		t.Errorf("%d blocked, %d unsent", r.Blocked, r.Unsent)
+	}
+	if r.Lateness.Count() == 0 || r.Lateness.Quantile(0.5) > 50*time.Millisecond {
+		t.Errorf("lateness p50 %s of %d: the stall is not the generator's", r.Lateness.Quantile(0.5), r.Lateness.Count())
 	}
 }
 
-func TestFailuresAreCountedByCause(t *testing.T) { //nolint:paralleltest // timing
-	refused := serve(t, func(net.Conn) {})
-	var lc net.ListenConfig
-	ln, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := netip.MustParseAddrPort(ln.Addr().String())
-	_ = ln.Close()
-	_ = refused
+func TestFailuresAreCountedByCause(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
-		to    netip.AddrPort
-		cause model.Cause
+		to     netip.AddrPort
+		causes []model.Cause // any of them
 	}{
-		"refused":   {nobody, model.CauseRefused},
-		"closed":    {serve(t, answering(func(net.Conn) bool { return false })), model.CauseClosed},
-		"cut short": {serve(t, answering(func(c net.Conn) bool { _, _ = c.Write([]byte(okAnswer[:30])); return false })), model.CauseClosed},
-		"garbage":   {serve(t, answering(func(c net.Conn) bool { _, _ = c.Write([]byte("nonsense\r\n\r\n")); return true })), model.CauseProtocol},
-		"bad status": {serve(t, answering(func(c net.Conn) bool {
-			_, _ = c.Write([]byte("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n"))
-			return true
-		})), model.CauseStatus},
-		"never answers": {serve(t, answering(func(net.Conn) bool { return true })), model.CauseTimeout},
-		"endless header": {serve(t, answering(func(c net.Conn) bool {
-			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\n"))
-			for {
-				if _, err := c.Write([]byte(strings.Repeat("x: y\r\n", 1000))); err != nil {
-					return false
-				}
+		"refused":           {nobody(t), []model.Cause{model.CauseRefused}},
+		"accepts, closes":   {serve(t, func(net.Conn) {}), []model.Cause{model.CauseClosed, model.CauseReset}},
+		"closes on request": {serve(t, once("")), []model.Cause{model.CauseClosed}},
+		"header cut short":  {serve(t, once(okAnswer[:30])), []model.Cause{model.CauseClosed}},
+		"body cut short":    {serve(t, once(okAnswer[:len(okAnswer)-1])), []model.Cause{model.CauseClosed}},
+		"garbage":           {serve(t, says("nonsense")), []model.Cause{model.CauseProtocol}},
+		"bad status":        {serve(t, says("HTTP/1.1 503 No\r\ncontent-length: 0\r\n\r\n")), []model.Cause{model.CauseStatus}},
+		"never answers":     {serve(t, says()), []model.Cause{model.CauseTimeout}},
+		"answers too slow":  {serve(t, after(400*time.Millisecond, okAnswer)), []model.Cause{model.CauseTimeout}},
+		"stops in the body": {serve(t, says(okAnswer[:len(okAnswer)-1])), []model.Cause{model.CauseTimeout, model.CauseProtocol}},
+		"resets": {serve(t, answering(func(c net.Conn) bool {
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0)
 			}
-		})), model.CauseProtocol},
+			return false
+		})), []model.Cause{model.CauseReset}},
+		"endless header": {serve(t, answering(func(c net.Conn) bool {
+			_, err := c.Write([]byte("HTTP/1.1 200 OK\r\n"))
+			for err == nil {
+				_, err = c.Write([]byte(strings.Repeat("x: y\r\n", 1000)))
+			}
+			return false
+		})), []model.Cause{model.CauseProtocol}},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // timing
-			for _, l := range []model.Load{open(50, 4, 200*time.Millisecond), closed(2, 200*time.Millisecond)} {
-				l.Timeout = 100 * time.Millisecond
-				r := run(t, tt.to, l, 0)
-				if r.Succeeded != 0 || r.Failed[tt.cause] == 0 {
-					t.Errorf("%s loop: succeeded %d, failed %v, want cause %q", l.Arrival, r.Succeeded, r.Failed, tt.cause)
+		for _, l := range []model.Load{open(50, 4, 400*time.Millisecond), closed(2, 400*time.Millisecond)} {
+			t.Run(name+", "+string(l.Arrival), func(t *testing.T) {
+				t.Parallel()
+				l.Timeout = 200 * time.Millisecond
+				r := run(t, job(l, tt.to))
+				var n uint64
+				for _, c := range tt.causes {
+					n += r.Failed[c]
 				}
-				if r.FailedPrefix != r.FailedTotal() {
+				if r.Succeeded != 0 || n == 0 || n != r.FailedTotal() {
+					t.Errorf("succeeded %d, failed %v, want only %q", r.Succeeded, r.Failed, tt.causes)
+				}
+				if r.FailedPrefix != r.FailedTotal() || r.FirstSuccess != 0 {
 					t.Errorf("all %d failures came before a success, not %d", r.FailedTotal(), r.FailedPrefix)
 				}
-			}
-		})
+				if r.Arrival == model.ArrivalOpen && r.Due != 20 {
+					t.Errorf("%d due, want 20 whatever the server does", r.Due)
+				}
+				if limit := uint64(2 * (400/20 + 2)); l.Arrival == model.ArrivalClosed && tt.causes[0] != model.CauseStatus && r.Due > limit {
+					t.Errorf("%d requests: a connection must rest for 20 ms after a failure", r.Due)
+				}
+			})
+		}
 	}
 }
 
-func TestSaturatedOpenLoopHidesNothing(t *testing.T) { //nolint:paralleltest // timing
-	slow := func(c net.Conn) bool {
-		<-time.NewTimer(50 * time.Millisecond).C
-		return ok(c)
+func TestSaturatedOpenLoopHidesNothing(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	r := run(t, job(open(400, 1, 500*time.Millisecond), serve(t, after(50*time.Millisecond, okAnswer))))
+	if r.Due != 200 || r.Succeeded < 2 || r.Succeeded > 11 || r.Unsent+r.Succeeded != 200 {
+		t.Errorf("due %d, succeeded %d, unsent %d: one connection at 50 ms can send about ten of 200", r.Due, r.Succeeded, r.Unsent)
 	}
-	r := run(t, serve(t, answering(slow)), open(400, 1, 500*time.Millisecond), 0)
-	if r.Due != 200 || r.Unsent < 150 {
-		t.Errorf("due %d, unsent %d: one connection at 50 ms can send about ten of 200", r.Due, r.Unsent)
+	if r.Blocked+1 < r.Succeeded {
+		t.Errorf("%d blocked: all but the first of %d were", r.Blocked, r.Succeeded)
+	}
+}
+
+// A server that is away for the first part of a load: its requests fail fast,
+// and connections come back by themselves.
+func TestServerThatComesBack(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	var up atomic.Bool
+	to := serve(t, func(c net.Conn) {
+		if up.Load() {
+			says(okAnswer)(c)
+		}
+	})
+	j := job(open(500, 4, 600*time.Millisecond), to)
+	j.OnWindow = func(model.Window) { time.AfterFunc(250*time.Millisecond, func() { up.Store(true) }) }
+	r := run(t, j)
+	if r.Due != 300 || r.FailedTotal() < 20 || r.Succeeded < 20 || r.FailedPrefix != r.FailedTotal() {
+		t.Errorf("due %d, failed %d of which %d at first, succeeded %d", r.Due, r.FailedTotal(), r.FailedPrefix, r.Succeeded)
+	}
+	if r.FirstSuccess < 150*time.Millisecond {
+		t.Errorf("first success after %s; the server was away for 200 ms", r.FirstSuccess)
+	}
+}
+
+func TestPeerMayCloseIdleConnections(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	// Each connection is closed in good order after its answer: without a
+	// header that says so, and between two requests.
+	r := run(t, job(open(100, 40, 400*time.Millisecond), serve(t, once(okAnswer))))
+	if r.Succeeded != 40 || r.Sockets < 40 {
+		t.Errorf("succeeded %d of 40 over %d sockets; failed %v", r.Succeeded, r.Sockets, r.Failed)
+	}
+}
+
+func TestAnswerMayEndWithItsConnection(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	for _, l := range []model.Load{open(100, 32, 300*time.Millisecond), closed(2, 300*time.Millisecond)} {
+		r := run(t, job(l, serve(t, once("HTTP/1.1 200 OK\r\n\r\nuntil the end"))))
+		if r.Succeeded == 0 || r.Succeeded != r.Due || r.BodyBytesMin != 13 || r.Unidentified != r.Succeeded {
+			t.Errorf("%s loop: succeeded %d of %d, body %d bytes, failed %v", l.Arrival, r.Succeeded, r.Due, r.BodyBytesMin, r.Failed)
+		}
+	}
+}
+
+func TestLargeRequestsAndAnswers(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	const size = 3 << 20
+	answer := "HTTP/1.1 200 OK\r\ncontent-length: 3145728\r\n\r\n" + strings.Repeat("x", size)
+	j := job(closed(2, 300*time.Millisecond), serve(t, says(answer[:100], answer[100:])))
+	j.Load.HTTP = model.HTTPRequest{Method: "POST", Path: "/", Body: bytes.Repeat([]byte("y"), size)}
+	want := load.Answer{Sum: load.Sum(0, []byte(answer[len(answer)-size:])), BodyBytes: size}
+	j.Expect = want.Digest()
+	r := run(t, j)
+	if r.Succeeded == 0 || r.FailedTotal() > 0 || r.BodyBytesMin != size || r.PayloadChanged != 0 || r.BytesSent < size || r.BytesReceived < size {
+		t.Errorf("succeeded %d, failed %v, body %d bytes, %d changed, %d bytes sent, %d received", r.Succeeded, r.Failed, r.BodyBytesMin, r.PayloadChanged, r.BytesSent, r.BytesReceived)
+	}
+}
+
+func TestChangedPayloadIsCounted(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	var n atomic.Int64
+	to := serve(t, answering(func(c net.Conn) bool {
+		text := okAnswer
+		if n.Add(1)%2 == 0 {
+			text = strings.Replace(okAnswer, "\r\n\r\nok", "\r\n\r\nko", 1)
+		}
+		_, err := c.Write([]byte(text))
+		return err == nil
+	}))
+	j := job(open(200, 32, 200*time.Millisecond), to)
+	right := load.Answer{Sum: load.Sum(0, []byte("ok")), BodyBytes: 2}
+	j.Expect = right.Digest()
+	if r := run(t, j); r.PayloadChanged != 20 || r.Succeeded != 40 {
+		t.Errorf("%d of %d changed, want 20 of 40", r.PayloadChanged, r.Succeeded)
+	}
+}
+
+func TestRespondersAreBounded(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	var n atomic.Int64
+	to := serve(t, answering(func(c net.Conn) bool {
+		id := strings.Repeat("x", int(n.Add(1)%1000))
+		_, err := c.Write([]byte(strings.Replace(okAnswer, ": me", ": "+id, 1)))
+		return err == nil
+	}))
+	r := run(t, job(closed(1, 600*time.Millisecond), to))
+	if len(r.Responders) != load.MaxResponders || r.Unidentified == 0 {
+		t.Errorf("%d responders, %d unidentified", len(r.Responders), r.Unidentified)
+	}
+}
+
+func TestConnectionsAreSpreadOverTargets(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	as := func(id string) netip.AddrPort { return serve(t, says(strings.Replace(okAnswer, ": me", ": "+id, 1))) }
+	r := run(t, job(open(400, 32, 250*time.Millisecond), as("a"), as("b"), nobody(t), as("d")))
+	if diff := cmp.Diff(map[string]uint64{"a": 25, "b": 25, "d": 25}, r.Responders); diff != "" || r.Failed[model.CauseRefused] != 25 {
+		t.Errorf("failed %v, responders (-want +got):\n%s", r.Failed, diff)
+	}
+}
+
+func TestProgress(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	var last load.Progress
+	j := job(open(500, 4, 700*time.Millisecond), serve(t, after(2*time.Millisecond, okAnswer)))
+	j.OnProgress = func(p load.Progress) { last = p }
+	run(t, j)
+	if last.Due == 0 || last.Due > 350 || last.Succeeded == 0 || last.Failed != 0 || last.P50 < 1700*time.Microsecond || last.P99 < last.P50 {
+		t.Errorf("got %+v", last)
 	}
 }
 
 func TestCancelEndsALoad(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	l := open(10, 1, time.Hour)
-	l.Timeout, l.HTTP = time.Second, model.HTTPRequest{Method: "GET", Path: "/"}
-	session, err := http1.Protocol{}.Prepare(l, "test")
-	if err != nil {
-		t.Fatal(err)
+	for _, l := range []model.Load{open(10, 1, time.Hour), closed(1, time.Hour)} {
+		ctx, cancel := context.WithCancel(t.Context())
+		j := job(l, serve(t, after(10*time.Millisecond, okAnswer)))
+		j.OnWindow = func(model.Window) { time.AfterFunc(100*time.Millisecond, cancel) }
+		if _, _, err := load.Run(ctx, j); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s loop: got %v, want %v", l.Arrival, err, context.Canceled)
+		}
 	}
-	_, err = load.Run(ctx, load.Job{Load: l, Session: session, Targets: []netip.AddrPort{serve(t, answering(ok))}})
-	if err == nil {
-		t.Error("a cancelled load must say so")
+}
+
+func TestJobsThatCannotRun(t *testing.T) {
+	t.Parallel()
+	to := netip.MustParseAddrPort("127.0.0.1:1")
+	tests := map[string]func(j *load.Job){
+		"no target":      func(j *load.Job) { j.Targets = nil },
+		"no protocol":    func(j *load.Job) { j.Protocol = nil },
+		"no connections": func(j *load.Job) { j.Load.Connections = 0 },
+		"no duration":    func(j *load.Job) { j.Load.Duration = 0 },
+		"no timeout":     func(j *load.Job) { j.Load.Timeout = 0 },
+		"no rate":        func(j *load.Job) { j.Load.Rate = 0 },
+		"rate NaN":       func(j *load.Job) { j.Load.Rate = math.NaN() },
+		"no arrival":     func(j *load.Job) { j.Load.Arrival = "" },
+		"bad request":    func(j *load.Job) { j.Load.HTTP.Path = "x" },
+		"bad digest":     func(j *load.Job) { j.Expect = "md5:1" },
+	}
+	for name, spoil := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := job(open(10, 1, time.Second), to)
+			spoil(&j)
+			if _, _, err := load.Run(t.Context(), j); err == nil {
+				t.Error("no error")
+			}
+		})
 	}
 }
 
 func TestConstantNeverDrifts(t *testing.T) {
 	t.Parallel()
-	c := load.Constant{Rate: 3000}
-	if at, _ := c.Due(3000 * 3600); at != time.Hour {
-		t.Errorf("request 10,800,000 at 3,000/s is due at %v, want 1h", at)
+	tests := map[string]struct {
+		rate float64
+		k    uint64
+		want time.Duration
+	}{
+		"first":             {3000, 0, 0},
+		"a third":           {3000, 1, 333333},
+		"an hour of thirds": {3000, 3000 * 3600, time.Hour},
+		"a day of sevenths": {7, 7 * 86400, 24 * time.Hour},
+		"slow":              {0.1, 3, 30 * time.Second},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if at, ok := (load.Constant{Rate: tt.rate}).Due(tt.k); !ok || at != tt.want {
+				t.Errorf("request %d at %g/s is due at %v (%v), want %v", tt.k, tt.rate, at, ok, tt.want)
+			}
+		})
+	}
+	if _, ok := (load.Constant{Rate: 1e-9}).Due(math.MaxUint64); ok {
+		t.Error("a time beyond all clocks is due never")
+	}
+}
+
+func TestNoAllocationPerRequest(t *testing.T) { //nolint:paralleltest // counts the process's allocations
+	to := serve(t, func(c net.Conn) {
+		b, answer := make([]byte, 4096), []byte(okAnswer)
+		for {
+			if _, err := c.Read(b); err != nil {
+				return
+			}
+			if _, err := c.Write(answer); err != nil {
+				return
+			}
+		}
+	})
+	for _, l := range []model.Load{open(10_000, 4, 300*time.Millisecond), closed(4, 300*time.Millisecond)} {
+		var requests uint64
+		j := job(l, to)
+		// What Run itself allocates, before and after, is a few hundred.
+		if n := testing.AllocsPerRun(1, func() { requests = run(t, j).Sent }); n > float64(requests)/2 {
+			t.Errorf("%s loop: %v allocations for %d requests", l.Arrival, n, requests)
+		}
 	}
 }

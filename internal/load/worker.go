@@ -3,544 +3,270 @@ package load
 import (
 	"fmt"
 	"math"
-	"net/netip"
-	"runtime"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// states of a connection.
 const (
-	stateClosed     = iota // no socket; opened for the next request
-	stateConnecting        // a request waits for it
-	stateIdle
-	stateBusy
+	readBytes = 64 << 10
+	maxEvents = 256
+	// longestWait bounds how late a worker hears that it shall stop.
+	longestWait  = int64(50 * time.Millisecond)
+	publishEvery = int64(100 * time.Millisecond)
+	// restAfterFailure keeps a dead server from spinning a closed loop.
+	restAfterFailure = int64(20 * time.Millisecond)
+	// connectLimit bounds the wait for connections before the load begins.
+	connectLimit = 3 * time.Second
+	never        = int64(math.MaxInt64)
 )
 
-// conn is one connection with at most one request in flight.
-type conn struct {
-	fd        int
-	state     int
-	epoch     uint32 // tells events of an earlier socket of this connection
-	session   Session
-	target    syscall.Sockaddr
-	family    int
-	due, sent int64
-	blocked   bool
-	out       []byte // request bytes; out[wrote:] are still to be written
-	wrote     int
-	retryAt   int64 // closed loop: not before
-	backoff   int64
-	opened    int64 // bytes received for the present request: was the answer begun?
-}
-
-// worker is one sending thread.
+// worker is one sending thread. It sends the requests number, number+W,
+// number+2W ... of the schedule, where W is the number of workers.
 type worker struct {
-	job      Job
-	number   int
-	epoll    int
-	conns    []*conn
-	free     []int32 // FIFO of connections without a request; a ring
-	head, n  int
-	schedule Schedule
-	rec      recorder
-	buf      []byte
-	answers  []Answer
-	events   []syscall.EpollEvent
-	sockets  uint64
-	idle     time.Duration
-	cpu      time.Duration
+	*run
+	number int
+	poller poller
+	conns  []*conn
 
-	start, winStart, winEnd int64
-	slot                    int64
-	next                    uint64 // number of the next request of this worker
-	nextDue                 int64
-	blockedUntil            int64
-	inFlight                int
-	started                 uint64 // requests since the load began
-	failedAll, okAll        uint64
+	free, flying, resting queue
 
-	live struct{ due, ok, failed atomic.Uint64 }
+	k            uint64 // the next request's number
+	due          int64  // when that is due; never: there is none
+	blockedUntil int64  // when the last slot became free after there was none
+	publishAt    int64
+	idle         int64    // waited for events in the window
+	marks        int      // edges of the window passed
+	cpu          [2]int64 // of the process at those edges; worker 0 only
+
+	buf     []byte
+	answers []Answer
+	rec     *recorder
 }
 
-const (
-	maxBackoff = int64(time.Second)
-	minBackoff = int64(5 * time.Millisecond)
-	readBytes  = 64 << 10
-	maxEvents  = 256
-)
-
-func newWorker(j Job, number int) (*worker, error) {
+func newWorker(r *run, number int) (*worker, error) {
 	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("making an epoll set: %w", err)
 	}
-	w := &worker{job: j, number: number, epoll: fd, buf: make([]byte, readBytes), answers: make([]Answer, 0, 16), events: make([]syscall.EpollEvent, maxEvents)}
-	w.rec.responders = make([]responder, 0, maxResponders)
-	for i := number; i < j.Load.Connections; i += j.Workers {
-		target := j.Targets[i%len(j.Targets)]
-		c := &conn{fd: -1, out: make([]byte, 0, 512)}
-		c.target, c.family = sockaddr(target)
-		w.conns = append(w.conns, c)
+	w := &worker{
+		run: r, number: number, due: never,
+		poller: poller{fd: fd, events: make([]syscall.EpollEvent, maxEvents)},
+		buf:    make([]byte, readBytes), answers: make([]Answer, 0, r.streams),
 	}
-	w.free = make([]int32, len(w.conns))
-	for i := range w.conns {
-		w.release(int32(i))
-	}
-	if j.Load.Arrival == model.ArrivalOpen {
-		w.schedule = Constant{j.Load.Rate}
+	if w.rec, err = newRecorder(r); err != nil {
+		_ = syscall.Close(fd) // nothing is in it
+		return nil, err
 	}
 	return w, nil
 }
 
-func sockaddr(a netip.AddrPort) (syscall.Sockaddr, int) {
-	if a.Addr().Is4() {
-		return &syscall.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}, syscall.AF_INET
+// add gives the worker a connection, not yet open.
+func (w *worker) add(s Session, to address) {
+	c := &conn{number: len(w.conns), to: to, fd: -1, session: s, slots: make([]slot, w.streams), out: make([]byte, 0, 1024)}
+	c.replier, _ = s.(Replier)
+	c.canceller, _ = s.(Canceller)
+	for i := range c.slots {
+		c.slots[i].conn, c.slots[i].id = c, uint32(i) //nolint:gosec // G115: a small index
 	}
-	return &syscall.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}, syscall.AF_INET6
+	w.conns = append(w.conns, c)
 }
 
-func (w *worker) close() error {
+// ready makes all slots free, so that the first requests go to one connection
+// after the other.
+func (w *worker) ready() {
+	for i := range w.streams {
+		for _, c := range w.conns {
+			w.free.push(&c.slots[i])
+		}
+	}
+}
+
+func (w *worker) close() {
 	for _, c := range w.conns {
 		c.shut()
 	}
-	return syscall.Close(w.epoll)
+	_ = syscall.Close(w.poller.fd) // its sockets are closed
 }
 
-func (c *conn) shut() {
-	if c.fd >= 0 {
-		_ = syscall.Close(c.fd) // nothing is left to be lost
+// connectAll opens the connections before the load, for a limited time. One
+// that fails now is opened by the first request that it is given.
+func (w *worker) connectAll() {
+	now := w.clock.now()
+	limit := now + min(w.job.Load.Timeout, connectLimit).Nanoseconds()
+	for _, c := range w.conns {
+		w.dial(c, now)
 	}
-	c.fd, c.state, c.session = -1, stateClosed, nil
-	c.epoch++
-}
-
-func (w *worker) release(i int32) {
-	w.free[(w.head+w.n)%len(w.free)] = i
-	w.n++
-}
-
-func (w *worker) take() int32 {
-	i := w.free[w.head]
-	w.head = (w.head + 1) % len(w.free)
-	w.n--
-	return i
-}
-
-// run sends from start until the window ends, then waits for what is in flight.
-func (w *worker) run(start int64, window model.Window, stop *atomic.Bool) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	setTimerSlack()
-	w.start, w.winStart, w.winEnd = start, window.Start, window.End
-	w.slot = slotWidth(window.Duration()).Nanoseconds()
-	for i, c := range w.conns {
-		w.open(int32(i), c) // ahead of time; requests reuse them
+	for w.opening() && now < limit && !w.stop.Load() {
+		for i := range w.poller.wait(min(longestWait, limit-now)) {
+			w.event(&w.poller.events[i])
+		}
+		now = w.clock.now()
 	}
-	w.next = uint64(w.number)
-	w.setNextDue()
-	var cpuAtStart time.Duration
-	measuring := false
-	nextSweep := start
-	for !stop.Load() {
-		t := now()
-		if !measuring && t >= w.winStart {
-			measuring, cpuAtStart, w.idle = true, threadCPU(), 0
+}
+
+func (w *worker) opening() bool {
+	for _, c := range w.conns {
+		if c.state == opening {
+			return true
 		}
-		if t >= w.winEnd && measuring && w.cpu == 0 {
-			w.cpu = threadCPU() - cpuAtStart
+	}
+	return false
+}
+
+// loop sends from the start to the end of the window, then waits for what is
+// still outstanding: at most the timeout.
+func (w *worker) loop() {
+	w.k = uint64(w.number) //nolint:gosec // G115: a small index
+	w.plan()
+	if w.job.Schedule == nil {
+		for w.free.head != nil {
+			s := w.free.pop()
+			s.until = w.start
+			w.resting.push(s)
 		}
-		if w.schedule != nil {
-			t = w.sendDue(t)
-		} else {
-			w.sendClosed(t)
-		}
-		if t >= nextSweep {
-			w.sweep(t)
-			nextSweep = t + int64(20*time.Millisecond)
-		}
-		if t >= w.winEnd && w.inFlight == 0 && (w.schedule == nil || w.nextDue >= w.winEnd) {
+	}
+	for !w.stop.Load() {
+		now := w.send(w.clock.now())
+		w.expire(now)
+		w.mark(now)
+		if now >= w.window.End && w.flying.head == nil && w.marks == len(w.cpu) {
 			break
 		}
-		w.poll(w.timeout(t, nextSweep))
-		w.publish()
+		w.poll(now)
 	}
-	if w.cpu == 0 && measuring {
-		w.cpu = threadCPU() - cpuAtStart
-	}
-	w.publish()
+	w.rec.publish()
 }
 
-func (w *worker) publish() {
-	w.live.due.Store(w.started)
-	w.live.ok.Store(w.okAll)
-	w.live.failed.Store(w.failedAll)
-}
-
-func (w *worker) setNextDue() {
-	at, ok := w.dueOf(w.next)
-	w.nextDue = math.MaxInt64
-	if ok {
-		w.nextDue = w.start + int64(at)
-	}
-}
-
-func (w *worker) dueOf(k uint64) (time.Duration, bool) {
-	if w.schedule == nil {
-		return 0, false
-	}
-	return w.schedule.Due(k)
-}
-
-// sendDue sends everything that is due, as far as connections are free. When
-// the load has ended, what is due and still has no connection is unsent.
-func (w *worker) sendDue(t int64) int64 {
-	for w.nextDue <= t && w.nextDue < w.winEnd {
-		if w.n == 0 {
-			if t < w.winEnd {
-				return t
-			}
-			w.countUnsent()
-			return t
-		}
-		w.begin(w.take(), w.nextDue, t, w.nextDue < w.blockedUntil)
-		w.next += uint64(w.job.Workers)
-		w.setNextDue()
-		t = now()
-	}
-	return t
-}
-
-func (w *worker) countUnsent() {
-	for w.nextDue < w.winEnd {
-		w.started++
-		if w.nextDue >= w.winStart {
-			w.rec.due++
-			w.rec.unsent++
-			w.rec.timeline.failed[w.slotOf(w.nextDue)]++
-		} else {
-			w.rec.warmupDue++
-			w.rec.warmupFailed++
-		}
-		w.next += uint64(w.job.Workers)
-		w.setNextDue()
-	}
-}
-
-// sendClosed gives every free connection a request, unless it waits after a
-// failure to connect.
-func (w *worker) sendClosed(t int64) {
-	if t < w.start || t >= w.winEnd {
+// plan works out when the present request is due.
+func (w *worker) plan() {
+	w.due = never
+	if w.job.Schedule == nil {
 		return
 	}
-	for range w.n {
-		i := w.take()
-		if w.conns[i].retryAt > t {
-			w.release(i)
+	if at, ok := w.job.Schedule.Due(w.k); ok && w.start+int64(at) < w.window.End {
+		w.due = w.start + int64(at)
+	}
+}
+
+func (w *worker) skip() {
+	w.k += uint64(len(w.workers))
+	w.plan()
+}
+
+// send sends all that is due, as far as slots are free, and returns the time.
+// What is due and has no slot when the load ends is unsent.
+func (w *worker) send(now int64) int64 {
+	for w.due <= now && w.free.head != nil {
+		w.begin(w.free.pop(), w.due, now)
+		w.skip()
+		now = w.clock.now()
+	}
+	for ; now >= w.window.End && w.due != never; w.skip() {
+		w.rec.unsentRequest(w.due)
+	}
+	for s := w.resting.head; s != nil && s.until <= now && now < w.window.End; s = w.resting.head {
+		w.begin(w.resting.pop(), now, now)
+		now = w.clock.now()
+	}
+	return now
+}
+
+// begin gives a request to a slot's connection, and opens that if need be.
+func (w *worker) begin(s *slot, due, now int64) {
+	s.due, s.sent, s.busy = due, now, true
+	w.flying.push(s)
+	w.rec.request(due, now, due < w.blockedUntil)
+	c := s.conn
+	if c.state == up {
+		c.out = c.session.Begin(c.out, s.id)
+		w.flush(c, now)
+		return
+	}
+	s.held = true
+	if c.state == down {
+		w.dial(c, now)
+	}
+}
+
+// expire ends requests that have taken longer than the timeout. All have the
+// same, so the first sent is the first to expire.
+func (w *worker) expire(now int64) {
+	limit := now - w.job.Load.Timeout.Nanoseconds()
+	for s := w.flying.head; s != nil && s.sent <= limit; s = w.flying.head {
+		c := s.conn
+		if c.canceller == nil || c.state != up || len(c.out) > 0 {
+			w.lose(c, model.CauseTimeout, now)
 			continue
 		}
-		w.begin(i, t, t, false)
+		c.out = c.canceller.Cancel(c.out, s.id)
+		w.fail(s, model.CauseTimeout, now)
+		w.flush(c, now)
 	}
 }
 
-func (w *worker) slotOf(at int64) int {
-	return int(min(max((at-w.winStart)/w.slot, 0), numSlots-1))
-}
-
-// begin gives a request to a connection, opening it first if need be.
-func (w *worker) begin(i int32, due, t int64, blocked bool) {
-	c := w.conns[i]
-	c.due, c.sent, c.blocked, c.wrote, c.opened = due, t, blocked, 0, 0
-	w.inFlight++
-	w.started++
-	if due >= w.winStart {
-		w.rec.due++
-		w.rec.sent++
-		if blocked {
-			w.rec.blocked++
-		} else if w.schedule != nil {
-			w.rec.lateness.Record(t - due)
+// mark does what is due at certain times: the edges of the window, and letting
+// others see the counts.
+func (w *worker) mark(now int64) {
+	edges := [...]int64{w.window.Start, w.window.End}
+	for w.marks < len(edges) && now >= edges[w.marks] {
+		if w.number == 0 {
+			w.cpu[w.marks] = processCPU()
 		}
-	} else {
-		w.rec.warmupDue++
+		w.marks++
 	}
-	if c.state == stateClosed && !w.open(i, c) {
-		w.fail(i, c, causeConnect)
-		return
-	}
-	if c.session == nil {
-		c.session = w.job.Session()
-	}
-	c.out = c.session.Begin(c.out[:0], w.token(i, c))
-	if c.state == stateConnecting {
-		return // written when the connection is there
-	}
-	c.state = stateBusy
-	w.write(i, c)
-}
-
-func (w *worker) token(i int32, _ *conn) uint32 { return uint32(i) }
-
-// write writes what is left of the request.
-func (w *worker) write(i int32, c *conn) {
-	for c.wrote < len(c.out) {
-		n, errno := rawWrite(c.fd, c.out[c.wrote:])
-		switch errno {
-		case 0:
-			c.wrote += n
-			if c.due >= w.winStart {
-				w.rec.bytesSent += uint64(n)
-			}
-		case syscall.EAGAIN:
-			return // epoll says when to go on
-		case syscall.EINTR:
-		default:
-			w.fail(i, c, causeOf(errno))
-			return
-		}
+	if now >= w.publishAt {
+		w.rec.publish()
+		w.publishAt = now + publishEvery
 	}
 }
 
-func causeOf(errno syscall.Errno) int {
-	switch errno {
-	case syscall.ECONNREFUSED:
-		return causeRefused
-	case syscall.ECONNRESET, syscall.EPIPE:
-		return causeReset
-	case syscall.ETIMEDOUT:
-		return causeTimeout
+// poll waits for the next thing to do and handles what has happened.
+func (w *worker) poll(now int64) {
+	events := w.poller.wait(max(w.wake(now)-now, 0))
+	after := w.clock.now()
+	w.idle += max(min(after, w.window.End)-max(now, w.window.Start), 0)
+	if w.due <= after {
+		w.send(after)
 	}
-	return causeConnect
-}
-
-// open starts a connection; false if even that is impossible.
-func (w *worker) open(i int32, c *conn) bool {
-	fd, err := syscall.Socket(c.family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	c.fd = fd
-	if err := syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1); err != nil {
-		c.shut()
-		return false
-	}
-	ev := syscall.EpollEvent{Events: syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | epollET, Fd: i, Pad: int32(c.epoch)}
-	if err := syscall.EpollCtl(w.epoll, syscall.EPOLL_CTL_ADD, fd, &ev); err != nil {
-		c.shut()
-		return false
-	}
-	w.sockets++
-	c.state = stateConnecting
-	if err := syscall.Connect(fd, c.target); err != nil && err != syscall.EINPROGRESS { //nolint:errorlint // an errno, on the hot path
-		c.shut()
-		return false
-	}
-	return true
-}
-
-// epollET is EPOLLET, which the syscall package has as a negative number.
-const epollET = 1 << 31
-
-// fail ends the request of a connection, if it has one, and the connection.
-func (w *worker) fail(i int32, c *conn, cause int) {
-	t := now()
-	had := c.sent != 0
-	c.shut()
-	c.backoff = min(max(2*c.backoff, minBackoff), maxBackoff)
-	c.retryAt = t + c.backoff
-	if !had {
-		return
-	}
-	w.countFailure(c, t, cause)
-	w.done(i, c, t)
-}
-
-func (w *worker) countFailure(c *conn, t int64, cause int) {
-	w.failedAll++
-	if w.okAll == 0 {
-		w.rec.prefix++
-	}
-	if c.due < w.winStart {
-		w.rec.warmupFailed++
-		return
-	}
-	w.rec.failed[cause]++
-	w.rec.failedResponse.Record(t - c.due)
-	w.rec.timeline.failed[w.slotOf(c.due)]++
-}
-
-// done makes a connection free for the next request.
-func (w *worker) done(i int32, c *conn, t int64) {
-	c.sent = 0
-	w.inFlight--
-	if w.n == 0 && w.nextDue <= t {
-		w.blockedUntil = t
-	}
-	w.release(i)
-}
-
-// timeout is how long to wait for events, in nanoseconds.
-func (w *worker) timeout(t, nextSweep int64) int64 {
-	until := nextSweep
-	if w.schedule != nil && w.n > 0 && w.nextDue < w.winEnd {
-		until = min(until, w.nextDue)
-	}
-	return max(min(until, t+int64(20*time.Millisecond))-t, 0)
-}
-
-// sweep ends requests that have taken longer than the timeout.
-func (w *worker) sweep(t int64) {
-	limit := w.job.Load.Timeout.Nanoseconds()
-	for i, c := range w.conns {
-		if c.sent != 0 && t-c.sent > limit {
-			w.fail(int32(i), c, causeTimeout)
-		}
-	}
-}
-
-// poll waits for events and handles them.
-func (w *worker) poll(ns int64) {
-	before := now()
-	n := epollWait(w.epoll, w.events, ns)
-	w.idle += time.Duration(now() - before)
-	for e := range n {
-		ev := &w.events[e]
-		c := w.conns[ev.Fd]
-		if uint32(ev.Pad) != c.epoch || c.fd < 0 {
-			continue // of a socket that is gone
-		}
-		w.handle(ev.Fd, c, ev.Events)
-		if w.schedule != nil && w.nextDue <= now() {
-			w.sendDue(now()) // requests do not wait for the rest of the events
-		}
-	}
-}
-
-func (w *worker) handle(i int32, c *conn, events uint32) {
-	if c.state == stateConnecting && !w.connected(i, c, events) {
-		return
-	}
-	if c.wrote < len(c.out) && c.state == stateBusy && events&syscall.EPOLLOUT != 0 {
-		epoch := c.epoch
-		w.write(i, c)
-		if c.epoch != epoch {
-			return
-		}
-	}
-	if events&(syscall.EPOLLIN|syscall.EPOLLRDHUP|syscall.EPOLLHUP|syscall.EPOLLERR) != 0 {
-		w.read(i, c)
-	}
-}
-
-// connected finishes a connect; false if it failed or is still under way.
-func (w *worker) connected(i int32, c *conn, events uint32) bool {
-	if events&(syscall.EPOLLOUT|syscall.EPOLLERR|syscall.EPOLLHUP) == 0 {
-		return false
-	}
-	errno, err := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
-	if err != nil || errno != 0 {
-		w.fail(i, c, causeOf(syscall.Errno(errno)))
-		return false
-	}
-	c.backoff, c.retryAt = 0, 0
-	c.state = stateIdle
-	if c.sent != 0 {
-		c.state = stateBusy
-		epoch := c.epoch
-		w.write(i, c)
-		return c.epoch == epoch
-	}
-	return true
-}
-
-// read takes what has arrived. A short read means that the socket is empty:
-// the kernel raises a new edge for whatever comes later.
-func (w *worker) read(i int32, c *conn) {
-	for {
-		n, errno := rawRead(c.fd, w.buf)
-		switch {
-		case errno == syscall.EAGAIN:
-			return
-		case errno == syscall.EINTR:
+	for i := range events {
+		w.event(&events[i])
+		if w.due == never {
 			continue
-		case errno != 0:
-			w.fail(i, c, causeOf(errno))
-			return
-		case n == 0:
-			w.closedByPeer(i, c)
-			return
 		}
-		c.opened += int64(n)
-		if !w.feed(i, c, w.buf[:n]) || n < len(w.buf) {
-			return
+		if now = w.clock.now(); w.due <= now {
+			w.send(now) // not after the rest of the events
 		}
 	}
 }
 
-// feed gives bytes to the session and counts what they complete; false if the
-// connection ended by it.
-func (w *worker) feed(i int32, c *conn, b []byte) bool {
-	if c.sent == 0 || c.session == nil {
-		w.fail(i, c, causeProtocol) // bytes that nobody asked for
-		return false
+// wake is when the worker must be awake again without any event.
+func (w *worker) wake(now int64) int64 {
+	at := now + longestWait
+	if w.flying.head != nil {
+		at = min(at, w.flying.head.sent+w.job.Load.Timeout.Nanoseconds())
 	}
-	if c.due >= w.winStart {
-		w.rec.bytesReceived += uint64(len(b))
+	if w.free.head != nil {
+		at = min(at, w.due)
 	}
-	got, err := c.session.Feed(b, w.answers[:0])
-	if err != nil || len(got) > 1 {
-		w.fail(i, c, causeProtocol)
-		return false
+	if w.resting.head != nil && now < w.window.End {
+		at = min(at, w.resting.head.until)
 	}
-	if len(got) == 0 {
-		return true
+	switch w.marks {
+	case 0:
+		at = min(at, w.window.Start)
+	case 1:
+		at = min(at, w.window.End)
 	}
-	return w.finish(i, c, &got[0])
+	return at
 }
 
-func (w *worker) closedByPeer(i int32, c *conn) {
-	if c.sent == 0 || c.session == nil {
-		c.shut() // idle connections may be closed; the next request opens another
-		return
+// processCPU is the CPU time of this process in nanoseconds.
+func processCPU() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0 // cannot be: the call has no such failure
 	}
-	got, err := c.session.EOF(w.answers[:0])
-	if err != nil || len(got) != 1 {
-		w.fail(i, c, causeClosed)
-		return
-	}
-	got[0].Close = true
-	w.finish(i, c, &got[0])
-}
-
-// finish counts one complete answer; false if the connection ended by it.
-func (w *worker) finish(i int32, c *conn, a *Answer) bool {
-	t := now()
-	if c.due >= w.winStart {
-		w.rec.statuses[min(max(a.Status, 0), len(w.rec.statuses)-1)]++
-	}
-	if a.OK {
-		w.okAll++
-		if w.rec.firstSuccess == 0 {
-			w.rec.firstSuccess = t - w.start
-		}
-		if c.due >= w.winStart {
-			w.rec.success(a, w.job.Expect)
-			w.rec.response.Record(t - c.due)
-			w.rec.service.Record(t - c.sent)
-			w.rec.timeline.success(w.slotOf(c.due), t-c.due)
-		}
-	} else {
-		w.countFailure(c, t, causeStatus)
-	}
-	open := !a.Close
-	if open {
-		c.state = stateIdle
-	} else {
-		c.shut()
-	}
-	w.done(i, c, t)
-	return open
+	return u.Utime.Nano() + u.Stime.Nano()
 }

@@ -1,6 +1,7 @@
 package sys
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,9 @@ type Handover struct {
 	CPUs     []int  `json:"cpus"` // all that the outer process was given
 	StateDir string `json:"state_dir"`
 	Rootless bool   `json:"rootless"`
+	// Probe says that the inner process is only to try what it can do there;
+	// see ReexecProbe.
+	Probe bool `json:"probe,omitempty"`
 }
 
 // Inside says whether this process is the re-executed one, and forgets the
@@ -57,13 +61,50 @@ func Reexec(ctx context.Context, h Handover, bind []int) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err = startAndWait(cmd, bind)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exitCode(exit.ProcessState), nil
+	}
+	return 0, err
+}
+
+// ReexecProbe is Reexec for a question: the answer is what the inner process
+// gives to Answer.
+func ReexecProbe(ctx context.Context, h Handover) (answer []byte, err error) {
+	cmd, err := insideCommand(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := startAndWait(cmd, nil); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// Answer ends this process, which ReexecProbe has started, with an answer or
+// with an error.
+func Answer(b []byte, err error) {
+	if err == nil {
+		_, err = os.Stdout.Write(b)
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// startAndWait runs the inner process to its end, and hands signals on to it.
+func startAndWait(cmd *exec.Cmd, bind []int) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	defer signal.Stop(signals)
 
 	// PDEATHSIG fires when the *thread* that forked ends, so that thread is
 	// kept, in Wait, until the child has ended.
-	err = onThrowawayThread(func() error {
+	return onThrowawayThread(func() error {
 		if err := setAffinity(bind); err != nil {
 			return err
 		}
@@ -75,10 +116,6 @@ func Reexec(ctx context.Context, h Handover, bind []int) (code int, err error) {
 		go forward(signals, cmd.Process, done)
 		return cmd.Wait()
 	})
-	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		return exitCode(exit.ProcessState), nil
-	}
-	return 0, err
 }
 
 func insideCommand(ctx context.Context, h Handover) (*exec.Cmd, error) {
@@ -89,7 +126,6 @@ func insideCommand(ctx context.Context, h Handover) (*exec.Cmd, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/proc/self/exe")
 	cmd.Args = os.Args
 	cmd.Env = append(os.Environ(), insideMarker+"="+string(marker))
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Pdeathsig:  unix.SIGKILL,

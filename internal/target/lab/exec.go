@@ -6,161 +6,224 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
-// execSocket is where a site that `up` keeps listens for `exec`.
+// execSocket is the socket in a lab's folder at which its site serves exec.
 const execSocket = "exec.sock"
 
-// execRequest begins a conversation; the client's standard files come with it.
-type execRequest struct {
+// componentExec is to whose account commands of `exec` go.
+const componentExec model.Component = "exec"
+
+// request is what the client sends first, with its standard files.
+type request struct {
 	Pod  string   `json:"pod"`
 	Argv []string `json:"argv"`
+	Term string   `json:"term"`
 }
 
-// execReply ends it.
-type execReply struct {
+// maxRequest bounds the first message, in bytes.
+const maxRequest = 64 << 10
+
+// signalled is what the client sends whenever it is signalled.
+type signalled struct {
+	Signal int `json:"signal"`
+}
+
+// result is what the server sends last.
+type result struct {
 	Code  int    `json:"code"`
 	Error string `json:"error,omitempty"`
 }
 
-// ServeExec runs commands in the site's pods for Exec, until the context ends.
+// ServeExec runs what clients' Exec asks for in the site's pods, until the
+// context ends. Clients are this lab's user: the state folder is private.
 func (t *Target) ServeExec(ctx context.Context, s model.Site) error {
-	path := filepath.Join(t.dir, execSocket)
-	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		return fmt.Errorf("listening for exec: %w", err)
-	}
-	defer context.AfterFunc(ctx, func() { _ = ln.Close() })()
-	for {
-		conn, err := ln.AcceptUnix()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("listening for exec: %w", err)
-		}
-		go t.answerExec(ctx, conn, s)
-	}
-}
-
-func (t *Target) answerExec(ctx context.Context, conn *net.UnixConn, s model.Site) {
-	defer conn.Close() //nolint:errcheck // the reply has been sent, or cannot be
-	var reply execReply
-	code, err := t.execInPod(ctx, conn, s)
-	reply.Code = code
-	if err != nil {
-		reply.Error = err.Error()
-	}
-	_ = json.NewEncoder(conn).Encode(reply) // the client may be gone
-}
-
-func (t *Target) execInPod(ctx context.Context, conn *net.UnixConn, s model.Site) (int, error) {
-	line, files, err := sys.ReceiveFiles(conn)
-	for _, f := range files {
-		defer f.Close() //nolint:errcheck // only handed on
-	}
-	if err != nil {
-		return 0, err
-	}
-	var req execRequest
-	if err := json.Unmarshal(line, &req); err != nil || len(files) != 3 || len(req.Argv) == 0 {
-		return 0, errors.New("exec: the request is not understood")
-	}
-	found, err := s.Pod(req.Pod)
-	if err != nil {
-		return 0, err
-	}
-	p, ok := found.(*pod)
+	own, ok := s.(*site)
 	if !ok {
-		return 0, fmt.Errorf("pod %s is not of this lab", req.Pod)
+		return fmt.Errorf("serving exec: %T is not a site of the lab", s)
 	}
-	proc, err := sys.Start(sys.Command{
-		Argv: req.Argv, Env: []string{searchPath, "HOME=/", "TERM=xterm-256color"}, Netns: p.ns, CPUs: t.host.OtherCPUs,
-		Files: [3]*os.File{files[0], files[1], files[2]},
-	})
+	path := filepath.Join(t.dir, execSocket)
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return fmt.Errorf("serving exec: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() }) // ends Accept
+	defer stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		conn, err := listener.AcceptUnix()
+		if err != nil && ctx.Err() != nil {
+			return nil // we were asked to end
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("serving exec: %w", err), listener.Close())
+		}
+		wg.Go(func() { own.serve(ctx, conn) })
+	}
+}
+
+// serve runs one command.
+func (s *site) serve(ctx context.Context, conn *net.UnixConn) {
+	defer conn.Close() //nolint:errcheck // the client has its answer, or is gone
+	code, err := s.runFor(ctx, conn)
+	answer := result{Code: code}
+	if err != nil {
+		answer.Error = err.Error()
+	}
+	_ = send(conn, answer) // the client may be gone
+}
+
+// send writes a value as a line.
+func send(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("writing a message: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
+}
+
+func (s *site) runFor(ctx context.Context, conn *net.UnixConn) (code int, err error) {
+	message, files, err := sys.ReceiveFiles(conn, make([]byte, maxRequest))
 	if err != nil {
 		return 0, err
 	}
-	go forwardSignals(conn, proc)
+	r, err := s.startFor(message, files) //nolint:contextcheck // the process ends with Stop
+	for _, f := range files {
+		_ = f.Close() // only our copies
+	}
+	if err != nil {
+		return 0, err
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		passSignals(conn, r)
+	}()
 	select {
-	case <-proc.Done():
+	case <-r.Done():
+	case <-gone:
 	case <-ctx.Done():
 	}
-	return proc.ExitCode(), proc.Stop(context.WithoutCancel(ctx))
+	err = errors.Join(r.Stop(context.WithoutCancel(ctx)), s.forget(r))
+	return r.ExitCode(), err
 }
 
-// forwardSignals passes on what the client was sent, one byte each, and ends
-// the command if the client goes away.
-func forwardSignals(conn io.Reader, proc *sys.Process) {
-	b := make([]byte, 1)
-	for {
-		if _, err := conn.Read(b); err != nil {
-			b[0] = byte(syscall.SIGHUP)
-		}
-		if proc.Signal(syscall.Signal(b[0])) != nil || b[0] == byte(syscall.SIGHUP) {
+// forget drops what the site keeps of an ended command: there may be many.
+func (s *site) forget(r *running) error {
+	s.mu.Lock()
+	s.procs = slices.DeleteFunc(s.procs, func(p *running) bool { return p == r })
+	delete(s.logs, r.pod+"/"+r.name)
+	component := s.groups[r.pod+"/"+string(componentExec)]
+	s.mu.Unlock()
+	return component.RemoveSub(r.name)
+}
+
+// passSignals returns when the client is gone.
+func passSignals(conn io.Reader, r *running) {
+	for in := json.NewDecoder(conn); ; {
+		var s signalled
+		if in.Decode(&s) != nil {
 			return
 		}
+		_ = r.SignalNumber(s.Signal) // it may have ended
 	}
 }
 
-// Exec runs a command in a pod of the site that another process keeps up, with
-// this process's standard files, and returns its exit code.
-func (t *Target) Exec(_ context.Context, podName string, argv []string) (int, error) {
-	path, err := t.findUp()
+func (s *site) startFor(message []byte, files [3]*os.File) (*running, error) {
+	var req request
+	if err := json.Unmarshal(message, &req); err != nil {
+		return nil, fmt.Errorf("reading the request: %w", err)
+	}
+	p, err := s.pod(req.Pod)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.serial++
+	name := "exec-" + strconv.Itoa(s.serial)
+	s.mu.Unlock()
+	return p.start(job{
+		Process: model.Process{Name: name, Component: componentExec, Command: req.Argv, Env: []string{"TERM=" + req.Term}},
+		stdio:   files,
+	})
+}
+
+// Exec runs a command in a pod of the site that is up, with this process's
+// standard files and signals, and returns its exit code. The context bounds
+// finding the site; after that, signals end the command.
+func (t *Target) Exec(ctx context.Context, pod string, argv []string) (code int, err error) {
+	path, err := t.findServer()
 	if err != nil {
 		return 0, err
 	}
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: path, Net: "unix"})
+	dialled, err := (&net.Dialer{}).DialContext(ctx, "unix", path)
 	if err != nil {
-		return 0, fmt.Errorf("reaching the site: %w", err)
+		return 0, fmt.Errorf("connecting to the site: %w", err)
 	}
-	defer conn.Close() //nolint:errcheck // everything has been read
-	line, err := json.Marshal(execRequest{podName, argv})
+	defer dialled.Close() //nolint:errcheck // all is said
+	conn, ok := dialled.(*net.UnixConn)
+	if !ok {
+		return 0, fmt.Errorf("connecting to the site: %T is no Unix socket", dialled)
+	}
+	message, err := json.Marshal(request{Pod: pod, Argv: argv, Term: sys.Terminal()})
 	if err != nil {
-		return 0, fmt.Errorf("encoding the request: %w", err)
+		return 0, fmt.Errorf("writing the request: %w", err)
 	}
-	if err := sys.SendFiles(conn, append(line, '\n'), os.Stdin, os.Stdout, os.Stderr); err != nil {
+	if len(message) > maxRequest {
+		return 0, fmt.Errorf("the command is %d bytes long; %d is the most", len(message), maxRequest)
+	}
+	signals, stop := sys.Signals()
+	defer stop()
+	if err = sys.SendFiles(conn, message, sys.Stdio()); err != nil {
 		return 0, err
 	}
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(signals)
 	go func() {
 		for s := range signals {
-			if n, ok := s.(syscall.Signal); ok {
-				_, _ = conn.Write([]byte{byte(n)}) // the site may be gone; the reply says so
-			}
+			_ = send(conn, signalled{sys.SignalNumber(s)}) // the answer may be on its way
 		}
 	}()
-	var reply execReply
-	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
-		return 0, fmt.Errorf("the site went away: %w", err)
+	var answer result
+	if err = json.NewDecoder(conn).Decode(&answer); err != nil {
+		return 0, fmt.Errorf("the site has ended while %s ran: %w", argv[0], err)
 	}
-	if reply.Error != "" {
-		return reply.Code, errors.New(reply.Error)
+	if answer.Error != "" {
+		return answer.Code, errors.New(answer.Error)
 	}
-	return reply.Code, nil
+	return answer.Code, nil
 }
 
-func (t *Target) findUp() (string, error) {
-	found, err := filepath.Glob(filepath.Join(t.stateDir, "*", execSocket))
-	if err != nil {
-		return "", fmt.Errorf("looking for sites: %w", err)
+// findServer finds the one site that is up.
+func (t *Target) findServer() (socket string, err error) {
+	entries, err := os.ReadDir(t.stateDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("looking for a site: %w", err)
 	}
-	switch len(found) {
+	var up []string
+	for _, e := range entries {
+		dir := filepath.Join(t.stateDir, e.Name())
+		socket := filepath.Join(dir, execSocket)
+		if _, err := os.Stat(socket); err == nil && sys.Locked(filepath.Join(dir, lockFile)) {
+			up = append(up, socket)
+		}
+	}
+	switch len(up) {
 	case 0:
-		return "", errors.New("no site is up; start one with: windtunnel up STUDY VARIANT")
+		return "", fmt.Errorf("no site is up (looked in %s): start one with `windtunnel up`", t.stateDir)
 	case 1:
-		return found[0], nil
+		return up[0], nil
 	}
-	return "", fmt.Errorf("several sites are up (%s); keep one", strings.Join(found, ", "))
+	return "", fmt.Errorf("%d sites are up, and a pod's name does not say which is meant: %s; end all but one", len(up), strings.Join(up, ", "))
 }

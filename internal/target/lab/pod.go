@@ -40,46 +40,55 @@ func (p *pod) Addr() netip.Addr { return p.addr }
 // InNetwork runs f inside the pod's namespace.
 func (p *pod) InNetwork(f func() error) error { return p.ns.Do(f) }
 
+// job is a process to start, with what only the lab itself may ask for.
+type job struct {
+	model.Process
+	stdio [3]*os.File // standard files that the process gets as they are
+}
+
 // Start runs a process in the pod; see model.Process.
-func (p *pod) Start(_ context.Context, spec model.Process) (model.Running, error) {
-	r, err := p.start(spec)
+func (p *pod) Start(ctx context.Context, spec model.Process) (model.Running, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("pod %s, process %s: %w", p.name, spec.Name, err)
+	}
+	r, err := p.start(job{Process: spec}) //nolint:contextcheck // the process outlives the call
 	if err != nil {
 		return nil, fmt.Errorf("pod %s, process %s: %w", p.name, spec.Name, err)
 	}
 	return r, nil
 }
 
-func (p *pod) start(spec model.Process) (*running, error) {
+func (p *pod) start(j job) (*running, error) {
 	s := p.site
-	if len(spec.Command) == 0 {
+	if len(j.Command) == 0 {
 		return nil, errors.New("there is no command")
 	}
-	group, err := s.group(p.name, spec)
+	group, err := s.group(p.name, j.Process)
 	if err != nil {
 		return nil, err
 	}
-	r := &running{}
-	if r.dir, err = s.writeFiles(spec.Files); err != nil {
+	r := &running{pod: p.name, name: j.Name}
+	if r.dir, err = s.writeFiles(j.Files); err != nil {
 		return nil, err
 	}
 	log := &ring{max: maxLogBytes}
 	cmd := sys.Command{
-		Argv: expand(spec.Command, r.dir), Env: append([]string{searchPath}, expand(spec.Env, r.dir)...),
-		Netns: p.ns, CPUs: s.cpus(spec.Exclusive), Group: group, Output: log, Piped: spec.Piped,
+		Argv: expand(j.Command, r.dir), Env: append([]string{searchPath}, expand(j.Env, r.dir)...),
+		Netns: p.ns, CPUs: s.cpus(j.Exclusive), Group: group, Output: log, Piped: j.Piped, Files: j.stdio,
 	}
 	if r.Process, err = sys.Start(cmd); err != nil {
 		return nil, errors.Join(err, r.removeFiles())
 	}
-	return r, s.adopt(r, p.name+"/"+spec.Name, log)
+	return r, s.adopt(r, log)
 }
 
 // adopt makes a process the site's, to be ended with it.
-func (s *site) adopt(r *running, name string, log *ring) error {
+func (s *site) adopt(r *running, log *ring) error {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
 		s.procs = append(s.procs, r)
-		s.logs[name] = log
+		s.logs[r.pod+"/"+r.name] = log
 	}
 	s.mu.Unlock()
 	if !closed {
@@ -156,7 +165,8 @@ func expand(args []string, dir string) []string {
 // running is a process with its files.
 type running struct {
 	*sys.Process
-	dir string
+	pod, name string
+	dir       string
 }
 
 var _ model.Running = (*running)(nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -49,20 +50,39 @@ func (s *site) Topology() model.Topology { return s.topology }
 
 // Pod finds a pod by name.
 func (s *site) Pod(name string) (model.Pod, error) {
+	p, err := s.pod(name)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (s *site) pod(name string) (*pod, error) {
 	if p := s.pods[name]; p != nil {
 		return p, nil
 	}
-	return nil, fmt.Errorf("the site has no pod %q", name)
+	return nil, fmt.Errorf("the site has no pod %q; it has %s", name, known(slices.Sorted(maps.Keys(s.pods))))
+}
+
+// known names what there is, or the first of many.
+func known(names []string) string {
+	const most = 10
+	if n := len(names); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Node finds a node by name.
 func (s *site) Node(name string) (model.Namespace, error) {
+	var names []string
 	for _, n := range s.nodes {
 		if n.name == name {
 			return n, nil
 		}
+		names = append(names, n.name)
 	}
-	return nil, fmt.Errorf("the site has no node %q", name)
+	return nil, fmt.Errorf("the site has no node %q; it has %s", name, known(names))
 }
 
 // Service finds a service by name, with its VIP.
@@ -70,7 +90,7 @@ func (s *site) Service(name string) (model.Service, error) {
 	if svc, ok := s.services[name]; ok {
 		return svc, nil
 	}
-	return model.Service{}, fmt.Errorf("the site has no service %q", name)
+	return model.Service{}, fmt.Errorf("the site has no service %q; it has %s", name, known(slices.Sorted(maps.Keys(s.services))))
 }
 
 // Samplers are one for all components, those that start later included, and
@@ -124,14 +144,13 @@ func (s *site) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	errs := make([]error, len(procs))
+	stopped := make([]error, len(procs))
 	var wg sync.WaitGroup
 	for i, p := range procs {
-		wg.Go(func() { errs[i] = p.Stop(ctx) })
+		wg.Go(func() { stopped[i] = p.Stop(ctx) })
 	}
 	wg.Wait()
-	errs = append(errs, s.cgroup.Remove(), s.closeNetwork(ctx))
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(errors.Join(stopped...), s.cgroup.Remove(), s.closeNetwork(ctx)); err != nil {
 		return fmt.Errorf("removing the site: %w", err)
 	}
 	return nil

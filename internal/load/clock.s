@@ -1,1 +1,0 @@
-// The body of now is in the runtime; this file lets the compiler accept that.

@@ -1,0 +1,276 @@
+package load
+
+import (
+	"errors"
+	"syscall"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// state is that of a connection.
+type state int
+
+const (
+	down    state = iota // no socket; the next request opens one
+	opening              // requests are held until it is open
+	up
+)
+
+// conn is one connection of the load, over as many sockets as it takes.
+type conn struct {
+	number    int // index in the worker
+	to        address
+	fd        int
+	state     state
+	epoch     int32 // tells events of a socket from those of an earlier one
+	answered  bool  // this socket has carried an answer
+	session   Session
+	replier   Replier
+	canceller Canceller
+	slots     []slot
+	out       []byte // out[wrote:] is still to be written
+	wrote     int
+	responder *responder // of the last answer
+}
+
+func (c *conn) shut() {
+	if c.fd >= 0 {
+		_ = syscall.Close(c.fd) // what was lost by it is counted by request
+	}
+	c.fd, c.state, c.out, c.wrote = -1, down, c.out[:0], 0
+	c.epoch++
+}
+
+// dial begins to open a connection that is down.
+func (w *worker) dial(c *conn, now int64) {
+	fd, pending, err := socket(w.network, c.to)
+	if err != nil {
+		w.lose(c, openCause(err), now)
+		return
+	}
+	c.fd, c.state, c.answered = fd, opening, false
+	// Edge-triggered for everything from the start: no further epoll_ctl.
+	ev := syscall.EpollEvent{
+		Events: syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | epollET,
+		Fd:     int32(c.number), //nolint:gosec // G115: a small index
+		Pad:    c.epoch,
+	}
+	if err := syscall.EpollCtl(w.poller.fd, syscall.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		w.lose(c, model.CauseConnect, now)
+		return
+	}
+	if !pending {
+		w.opened(c, now)
+	}
+}
+
+// opened sends what has waited for the connection.
+func (w *worker) opened(c *conn, now int64) {
+	c.state = up
+	w.rec.sockets++
+	c.out = c.session.Open(c.out[:0])
+	for i := range c.slots {
+		if s := &c.slots[i]; s.held {
+			s.held = false
+			c.out = c.session.Begin(c.out, s.id)
+		}
+	}
+	w.flush(c, now)
+}
+
+// lose closes a connection's socket; requests that were on it have failed.
+func (w *worker) lose(c *conn, cause model.Cause, now int64) {
+	c.shut()
+	for i := range c.slots {
+		if s := &c.slots[i]; s.busy {
+			w.fail(s, cause, now)
+		}
+	}
+}
+
+// reopen replaces a socket that the peer has closed in good order, ahead of the
+// next request. A peer that answers nothing is left to the requests.
+func (w *worker) reopen(c *conn, now int64) {
+	if w.job.Schedule != nil && c.answered && c.state == down && now < w.window.End {
+		w.dial(c, now)
+	}
+}
+
+// fail ends a request without success.
+func (w *worker) fail(s *slot, cause model.Cause, now int64) {
+	w.flying.remove(s)
+	s.busy, s.held = false, false
+	w.rec.failure(s, cause, now)
+	if w.job.Schedule != nil {
+		w.release(s, now)
+		return
+	}
+	s.until = now + restAfterFailure
+	w.resting.push(s)
+}
+
+// release makes a slot free; in a closed loop that makes its next request due.
+func (w *worker) release(s *slot, now int64) {
+	if w.job.Schedule == nil && now < w.window.End {
+		w.begin(s, now, now)
+		return
+	}
+	if w.free.head == nil {
+		w.blockedUntil = now
+	}
+	w.free.push(s)
+}
+
+// flush writes what there is to write, as far as the socket takes it.
+func (w *worker) flush(c *conn, now int64) {
+	for c.wrote < len(c.out) {
+		n, errno := rawWrite(c.fd, c.out[c.wrote:])
+		switch errno {
+		case 0:
+			c.wrote += n
+			if now >= w.window.Start && now < w.window.End {
+				w.rec.bytesSent += uint64(n) //nolint:gosec // G115: not negative
+			}
+		case syscall.EAGAIN:
+			if w.network != TCP {
+				c.wrote = len(c.out) // a datagram that has no room is lost, here as on the way
+				continue
+			}
+			return // an event says when to go on
+		case syscall.EINTR:
+		default:
+			w.lose(c, cause(errno), now)
+			return
+		}
+	}
+	c.out, c.wrote = c.out[:0], 0
+}
+
+func (w *worker) event(ev *syscall.EpollEvent) {
+	c := w.conns[ev.Fd]
+	if c.epoch != ev.Pad {
+		return // of a socket that is gone
+	}
+	const (
+		gone    = syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
+		arrived = syscall.EPOLLIN | gone
+	)
+	if ev.Events&(syscall.EPOLLOUT|gone) != 0 {
+		w.writable(c)
+	}
+	if c.epoch == ev.Pad && c.state == up && ev.Events&arrived != 0 {
+		w.receive(c, ev.Events&gone != 0)
+	}
+}
+
+func (w *worker) writable(c *conn) {
+	switch {
+	case c.state == opening:
+		errno, err := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
+		if err == nil && errno != 0 {
+			err = syscall.Errno(errno) //nolint:gosec // G115: a small number
+		}
+		if err != nil {
+			w.lose(c, openCause(err), w.clock.now())
+			return
+		}
+		w.opened(c, w.clock.now())
+	case c.wrote < len(c.out):
+		w.flush(c, w.clock.now())
+	}
+}
+
+// receive reads what has arrived. A short read of a stream has emptied the
+// socket, and a new edge tells of what comes later, unless the peer has gone.
+func (w *worker) receive(c *conn, gone bool) {
+	for epoch := c.epoch; c.epoch == epoch; {
+		n, errno := rawRead(c.fd, w.buf)
+		now := w.clock.now()
+		switch {
+		case errno == syscall.EAGAIN:
+			return
+		case errno == syscall.EINTR:
+		case errno != 0:
+			w.lose(c, cause(errno), now)
+		case n > 0:
+			w.deliver(c, w.buf[:n], now)
+			if w.network == TCP && n < len(w.buf) && !gone {
+				return
+			}
+		case w.network == TCP:
+			w.peerClosed(c, now)
+		}
+	}
+}
+
+func (w *worker) peerClosed(c *conn, now int64) {
+	epoch := c.epoch
+	w.deliver(c, nil, now) // it may complete an answer
+	if c.epoch == epoch {
+		w.lose(c, model.CauseClosed, now)
+		w.reopen(c, now)
+	}
+}
+
+// deliver gives received bytes to the session. All answers are counted before
+// their slots are used again, because one may close the connection.
+func (w *worker) deliver(c *conn, b []byte, now int64) {
+	if now >= w.window.Start && now < w.window.End {
+		w.rec.bytesReceived += uint64(len(b))
+	}
+	got, err := c.session.Feed(b, w.answers[:0])
+	w.answers = got
+	closing := false
+	for i := range got {
+		a := &got[i]
+		if a.ID >= uint32(len(c.slots)) || !c.slots[a.ID].busy { //nolint:gosec // G115: few slots
+			err, got = errUnasked, got[:i]
+			break
+		}
+		s := &c.slots[a.ID]
+		s.busy, c.answered, closing = false, true, closing || a.Close
+		w.flying.remove(s)
+		w.rec.answer(s, a, now)
+	}
+	switch {
+	case err != nil:
+		w.lose(c, model.CauseProtocol, now)
+	case closing:
+		w.lose(c, model.CauseClosed, now)
+		w.reopen(c, now)
+	case c.replier != nil:
+		c.out = c.replier.Reply(c.out)
+		w.flush(c, now)
+	}
+	for i := range got {
+		w.release(&c.slots[got[i].ID], now)
+	}
+}
+
+var errUnasked = errors.New("an answer to no request")
+
+// openCause says why a connection could not be opened.
+func openCause(err error) model.Cause {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return model.CauseRefused
+	case errors.Is(err, syscall.ECONNRESET):
+		return model.CauseReset
+	case errors.Is(err, syscall.ETIMEDOUT):
+		return model.CauseTimeout
+	}
+	return model.CauseConnect
+}
+
+// cause says why an open connection broke.
+func cause(errno syscall.Errno) model.Cause {
+	switch errno {
+	case syscall.ECONNREFUSED: // a datagram came back
+		return model.CauseRefused
+	case syscall.ETIMEDOUT:
+		return model.CauseTimeout
+	case syscall.EHOSTUNREACH, syscall.ENETUNREACH:
+		return model.CauseConnect
+	}
+	return model.CauseReset
+}

@@ -1,0 +1,105 @@
+package load
+
+import (
+	"net/netip"
+	"syscall"
+	"unsafe"
+)
+
+// The engine's system calls. RawSyscall does not tell the Go scheduler: the
+// worker's thread is its own, and the scheduler's book-keeping would only add
+// to the time of each call. Run gives everything else another place to run.
+
+const (
+	sysEpollPwait2  = 441     // the same number on every architecture
+	epollET         = 1 << 31 // the syscall package has EPOLLET as a negative number
+	prSetTimerSlack = 29
+)
+
+func rawRead(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	return int(n), errno
+}
+
+func rawWrite(fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	return int(n), errno
+}
+
+// setTimerSlack makes this thread's timers fire on time: the default slack of
+// 50 us is as long as what is measured. Without it only precision is lost,
+// which lateness shows.
+func setTimerSlack() {
+	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerSlack, 1, 0)
+}
+
+// poller is an epoll set.
+type poller struct {
+	fd     int
+	events []syscall.EpollEvent
+	// coarse is set where the kernel (before 5.11) has no epoll_pwait2: waits
+	// are then whole milliseconds, rounded down, and the rest is spun away.
+	coarse bool
+}
+
+func (p *poller) wait(ns int64) []syscall.EpollEvent {
+	var n uintptr
+	var errno syscall.Errno
+	events := uintptr(unsafe.Pointer(unsafe.SliceData(p.events)))
+	if !p.coarse {
+		ts := syscall.NsecToTimespec(ns)
+		n, _, errno = syscall.RawSyscall6(sysEpollPwait2, uintptr(p.fd), events, uintptr(len(p.events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+		p.coarse = errno == syscall.ENOSYS
+	}
+	if p.coarse {
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), events, uintptr(len(p.events)), uintptr(ns/1e6), 0, 0)
+	}
+	if errno != 0 {
+		return nil // interrupted
+	}
+	return p.events[:n]
+}
+
+// address is where a connection goes, as the kernel wants it.
+type address struct {
+	family int
+	sock   syscall.Sockaddr
+}
+
+func addressOf(a netip.AddrPort) address {
+	ip := a.Addr().Unmap()
+	if ip.Is4() {
+		return address{syscall.AF_INET, &syscall.SockaddrInet4{Port: int(a.Port()), Addr: ip.As4()}}
+	}
+	return address{syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(a.Port()), Addr: ip.As16()}}
+}
+
+// socket makes a non-blocking socket of the network and starts connecting it.
+func socket(network Network, to address) (fd int, opening bool, err error) {
+	kind, proto := syscall.SOCK_STREAM, 0
+	switch network {
+	case TCP:
+	case UDP:
+		kind = syscall.SOCK_DGRAM
+	case ICMP:
+		kind, proto = syscall.SOCK_DGRAM, syscall.IPPROTO_ICMP
+		if to.family == syscall.AF_INET6 {
+			proto = syscall.IPPROTO_ICMPV6
+		}
+	}
+	fd, err = syscall.Socket(to.family, kind|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, proto)
+	if err != nil {
+		return -1, false, err
+	}
+	if network == TCP {
+		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	}
+	if err == nil {
+		err = syscall.Connect(fd, to.sock)
+	}
+	if err != nil && err != syscall.EINPROGRESS { //nolint:errorlint // the system calls return bare error numbers
+		_ = syscall.Close(fd) // nothing was sent on it
+		return -1, false, err
+	}
+	return fd, err != nil, nil
+}
