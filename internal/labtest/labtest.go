@@ -104,8 +104,8 @@ func enter() (inside bool, code int, err error) {
 
 // Need returns the lab that the test runs in. Without one the test is skipped,
 // or fails where $WINDTUNNEL_REQUIRE contains "lab".
-func Need(t testing.TB) *lab.Target {
-	t.Helper()
+func Need(tb testing.TB) *lab.Target {
+	tb.Helper()
 	why := here.missing
 	if why == nil && here.target == nil {
 		why = errors.New("the package's TestMain does not call labtest.Main")
@@ -114,29 +114,29 @@ func Need(t testing.TB) *lab.Target {
 		return here.target
 	}
 	if sys.Required(required) {
-		t.Fatalf("this test needs a lab, and $WINDTUNNEL_REQUIRE says that there must be one: %v", why)
+		tb.Fatalf("this test needs a lab, and $WINDTUNNEL_REQUIRE says that there must be one: %v", why)
 	}
-	t.Skipf("this test needs a lab: %v", why)
+	tb.Skipf("this test needs a lab: %v", why)
 	return nil
 }
 
 // Site makes a topology real for the length of the test.
-func Site(t testing.TB, topology model.Topology) model.Site {
-	t.Helper()
-	site, err := Need(t).Provision(t.Context(), topology)
+func Site(tb testing.TB, topology model.Topology) model.Site {
+	tb.Helper()
+	site, err := Need(tb).Provision(tb.Context(), topology)
 	if err != nil {
-		t.Fatalf("provisioning: %v", err)
+		tb.Fatalf("provisioning: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		logs := map[string][]byte{}
-		if s, ok := site.(model.LoggedSite); ok && t.Failed() {
+		if s, ok := site.(model.LoggedSite); ok && tb.Failed() {
 			logs = s.Logs()
 		}
 		for name, log := range logs {
-			t.Logf("log of %s:\n%s", name, log)
+			tb.Logf("log of %s:\n%s", name, log)
 		}
-		if err := site.Close(context.WithoutCancel(t.Context())); err != nil {
-			t.Errorf("closing the site: %v", err)
+		if err := site.Close(context.WithoutCancel(tb.Context())); err != nil {
+			tb.Errorf("closing the site: %v", err)
 		}
 	})
 	return site
@@ -145,9 +145,9 @@ func Site(t testing.TB, topology model.Topology) model.Site {
 // TwoNodes is a site with the pods client-0 on node-0, and server-0 and
 // server-1 on node-1, and the service "server" in front of them: port 80 to
 // target port 8080.
-func TwoNodes(t testing.TB) model.Site {
-	t.Helper()
-	return Site(t, Topology(2))
+func TwoNodes(tb testing.TB) model.Site {
+	tb.Helper()
+	return Site(tb, Topology(2))
 }
 
 // Topology is TwoNodes' with any number of servers.
@@ -169,39 +169,39 @@ func Topology(servers int) model.Topology {
 }
 
 // Pod finds a pod of the site.
-func Pod(t testing.TB, site model.Site, name string) model.Pod {
-	t.Helper()
+func Pod(tb testing.TB, site model.Site, name string) model.Pod {
+	tb.Helper()
 	p, err := site.Pod(name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return p
 }
 
 // Network finds the network namespace of a pod or of a node.
-func Network(t testing.TB, site model.Site, name string) model.Namespace {
-	t.Helper()
+func Network(tb testing.TB, site model.Site, name string) model.Namespace {
+	tb.Helper()
 	if p, err := site.Pod(name); err == nil {
 		if ns, ok := p.(model.Namespace); ok {
 			return ns
 		}
-		t.Fatalf("pod %s of %T has no network namespace of this host", name, site)
+		tb.Fatalf("pod %s of %T has no network namespace of this host", name, site)
 	}
 	nodes, ok := site.(model.NodeSite)
 	if !ok {
-		t.Fatalf("%T has no nodes that can be entered", site)
+		tb.Fatalf("%T has no nodes that can be entered", site)
 	}
 	ns, err := nodes.Node(name)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return ns
 }
 
 // In runs f inside the network namespace of a pod or of a node.
-func In(t testing.TB, site model.Site, name string, f func() error) {
-	t.Helper()
-	if err := Network(t, site, name).InNetwork(f); err != nil {
-		t.Fatalf("in the network of %s: %v", name, err)
+func In(tb testing.TB, site model.Site, name string, f func() error) {
+	tb.Helper()
+	if err := Network(tb, site, name).InNetwork(f); err != nil {
+		tb.Fatalf("in the network of %s: %v", name, err)
 	}
 }

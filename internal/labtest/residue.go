@@ -20,8 +20,8 @@ func residue() ([]string, error) {
 		return nil, fmt.Errorf("listing processes: %w", err)
 	}
 	for _, p := range processes {
-		name, err := os.ReadFile(filepath.Join(p, "cmdline"))
-		if err == nil { // else it has ended meanwhile
+		name, ended := sys.ReadFile(filepath.Join(p, "cmdline"))
+		if ended == nil {
 			found = append(found, "process "+filepath.Base(p)+" "+strings.ReplaceAll(string(name), "\x00", " "))
 		}
 	}
@@ -30,8 +30,8 @@ func residue() ([]string, error) {
 		return nil, fmt.Errorf("listing open files: %w", err)
 	}
 	for _, d := range descriptors {
-		to, err := os.Readlink(filepath.Join("/proc/self/fd", d.Name()))
-		if err == nil && strings.HasPrefix(to, "net:") {
+		to, closed := os.Readlink(filepath.Join("/proc/self/fd", d.Name()))
+		if closed == nil && strings.HasPrefix(to, "net:") {
 			found = append(found, "network namespace "+to)
 		}
 	}

@@ -36,7 +36,7 @@ type Cgroups struct {
 // FindCgroups looks for cgroups that can be written to. The error says in
 // words why there are none.
 func FindCgroups() (*Cgroups, error) {
-	own, err := os.ReadFile("/proc/self/cgroup")
+	own, err := ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return nil, fmt.Errorf("finding the own cgroup: %w", err)
 	}
@@ -126,7 +126,7 @@ func (c *Cgroups) prepareV2(dir string) error {
 // What is enabled already is left alone: writing may be forbidden.
 func enableControllers(dir string) error {
 	file := filepath.Join(dir, "cgroup.subtree_control")
-	enabled, err := os.ReadFile(file)
+	enabled, err := ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("reading what cgroup %s accounts for: %w", dir, err)
 	}
@@ -138,7 +138,7 @@ func enableControllers(dir string) error {
 }
 
 func makeCgroup(dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("cgroup %s cannot be made: %w", dir, err)
 	}
 	return nil
@@ -201,14 +201,14 @@ func (c *Cgroups) RemoveParent() {
 // inheritCpuset fills a new cpuset group, which begins empty, from its parent.
 func inheritCpuset(dir string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-		own, err := os.ReadFile(filepath.Join(dir, file))
+		own, err := ReadFile(filepath.Join(dir, file))
 		if err != nil {
 			return fmt.Errorf("reading a cpuset: %w", err)
 		}
 		if len(bytes.TrimSpace(own)) > 0 {
 			continue
 		}
-		above, err := os.ReadFile(filepath.Join(filepath.Dir(dir), file))
+		above, err := ReadFile(filepath.Join(filepath.Dir(dir), file))
 		if err != nil {
 			return fmt.Errorf("reading a cpuset: %w", err)
 		}

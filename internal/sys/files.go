@@ -39,8 +39,8 @@ func ReceiveFiles(c *net.UnixConn, buf []byte) (message []byte, files [3]*os.Fil
 	}
 	var descriptors []int
 	for i := range messages {
-		fds, err := unix.ParseUnixRights(&messages[i])
-		if err != nil {
+		var fds []int
+		if fds, err = unix.ParseUnixRights(&messages[i]); err != nil {
 			return nil, files, fmt.Errorf("reading standard files: %w", err)
 		}
 		descriptors = append(descriptors, fds...)
@@ -54,7 +54,7 @@ func ReceiveFiles(c *net.UnixConn, buf []byte) (message []byte, files [3]*os.Fil
 	}
 	for i, fd := range descriptors {
 		unix.CloseOnExec(fd)
-		files[i] = os.NewFile(uintptr(fd), "standard file") //nolint:gosec // a descriptor
+		files[i] = os.NewFile(uintptr(fd), "standard file")
 	}
 	return buf[:n], files, nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -213,7 +214,7 @@ func (g *Cgroup) Kill() error {
 func killAll(dir string) error {
 	const rounds = 10
 	for range rounds {
-		raw, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		raw, err := ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -288,8 +289,8 @@ func RemoveCgroup(dir string) error {
 	if err != nil {
 		return fmt.Errorf("listing cgroup %s: %w", dir, err)
 	}
-	for i := len(dirs) - 1; i >= 0; i-- {
-		if err := removeOne(dirs[i]); err != nil {
+	for _, dir := range slices.Backward(dirs) {
+		if err := removeOne(dir); err != nil {
 			return err
 		}
 	}

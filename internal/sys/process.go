@@ -58,7 +58,10 @@ func (s stream) Close() error                { return errors.Join(s.in.Close(), 
 // killed when the thread that started them ends.
 func Start(c Command) (*Process, error) {
 	p := &Process{group: c.Group, done: make(chan struct{})}
-	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // processes outlive the call that starts them; Stop ends them
+	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:gosec,noctx // what to run is the caller's to say; processes outlive the call, and Stop ends them
+	if self, err := os.Executable(); err == nil && c.Argv[0] == self {
+		p.cmd.Path = "/proc/self/exe" // even where its folder is closed to this user, or it has been replaced
+	}
 	p.cmd.Env, p.cmd.Dir = c.Env, c.Dir
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.cmd.Stdout, p.cmd.Stderr = c.Output, c.Output
@@ -73,9 +76,9 @@ func Start(c Command) (*Process, error) {
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		err := p.start(c)
-		started <- err
-		if err == nil {
+		failure := p.start(c)
+		started <- failure
+		if failure == nil {
 			p.wait()
 		}
 	}()
@@ -101,7 +104,7 @@ func (p *Process) start(c Command) error {
 	if err != nil {
 		return errors.Join(err, leave())
 	}
-	if err := setAffinity(c.CPUs); err != nil {
+	if err = setAffinity(c.CPUs); err != nil {
 		return errors.Join(err, leave())
 	}
 	err = p.cmd.Start()

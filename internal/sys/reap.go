@@ -42,7 +42,7 @@ func reapOrphan(pid, own int) {
 // undead until the lab ends, which harms nobody.
 func orphans() []int {
 	pid := strconv.Itoa(os.Getpid())
-	raw, err := os.ReadFile("/proc/self/task/" + pid + "/children")
+	raw, err := ReadFile("/proc/self/task/" + pid + "/children")
 	if err != nil {
 		return nil
 	}

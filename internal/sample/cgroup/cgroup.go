@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -54,21 +53,21 @@ type usage struct {
 
 func read(f sys.UsageFiles) (u usage, err error) {
 	u.at = sys.Monotonic()
-	b, err := os.ReadFile(f.CPU)
+	b, err := sys.ReadFile(f.CPU)
 	if err != nil {
 		return u, fmt.Errorf("reading CPU time: %w", err)
 	}
 	if u.cpu, err = parseCPU(b); err != nil {
 		return u, fmt.Errorf("in %s: %w", f.CPU, err)
 	}
-	if b, err = os.ReadFile(f.Memory); err != nil {
+	if b, err = sys.ReadFile(f.Memory); err != nil {
 		return u, fmt.Errorf("reading memory: %w", err)
 	}
 	if u.memory, err = parseNumber(b); err != nil {
 		return u, fmt.Errorf("in %s: %w", f.Memory, err)
 	}
 	for _, file := range f.Throttling {
-		if b, err = os.ReadFile(file); err != nil {
+		if b, err = sys.ReadFile(file); err != nil {
 			return u, fmt.Errorf("reading throttling: %w", err)
 		}
 		seconds, periods, err := parseThrottling(b)
@@ -84,11 +83,11 @@ func read(f sys.UsageFiles) (u usage, err error) {
 // parseCPU reads cpuacct.usage (nanoseconds) or version 2's cpu.stat
 // (usage_usec), in seconds.
 func parseCPU(b []byte) (seconds float64, err error) {
-	if v, err := field(b, "usage_usec"); err == nil {
-		return v / 1e6, nil
+	if usec, missing := field(b, "usage_usec"); missing == nil {
+		return usec / 1e6, nil
 	}
-	v, err := parseNumber(b)
-	return v / 1e9, err
+	nsec, err := parseNumber(b)
+	return nsec / 1e9, err
 }
 
 // parseThrottling reads cpu.stat: version 1 counts throttled_time in
@@ -97,11 +96,11 @@ func parseThrottling(b []byte) (seconds, periods float64, err error) {
 	if periods, err = field(b, "nr_throttled"); err != nil {
 		return 0, 0, err
 	}
-	if v, err := field(b, "throttled_usec"); err == nil {
-		return v / 1e6, periods, nil
+	if usec, missing := field(b, "throttled_usec"); missing == nil {
+		return usec / 1e6, periods, nil
 	}
-	v, err := field(b, "throttled_time")
-	return v / 1e9, periods, err
+	nsec, err := field(b, "throttled_time")
+	return nsec / 1e9, periods, err
 }
 
 // field finds "name value" among lines.

@@ -58,7 +58,7 @@ func parse(b []byte) (s stat, err error) {
 		switch {
 		case len(f) > columnSteal && string(f[0]) == "cpu":
 			haveCPU = true
-			if err := s.parseCPU(f); err != nil {
+			if err = s.parseCPU(f); err != nil {
 				return stat{}, err
 			}
 		case len(f) == 2 && string(f[0]) == "procs_running":

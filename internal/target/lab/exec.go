@@ -65,7 +65,7 @@ func (t *Target) ServeExec(ctx context.Context, s model.Site) error {
 	for {
 		conn, err := listener.AcceptUnix()
 		if err != nil && ctx.Err() != nil {
-			return nil //nolint:nilerr // we were asked to end
+			return nil // we were asked to end
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("serving exec: %w", err), listener.Close())
@@ -82,7 +82,17 @@ func (s *site) serve(ctx context.Context, conn *net.UnixConn) {
 	if err != nil {
 		answer.Error = err.Error()
 	}
-	_ = json.NewEncoder(conn).Encode(answer) // the client may be gone
+	_ = send(conn, answer) // the client may be gone
+}
+
+// send writes a value as a line.
+func send(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("writing a message: %w", err)
+	}
+	_, err = w.Write(append(b, '\n'))
+	return err
 }
 
 func (s *site) runFor(ctx context.Context, conn *net.UnixConn) (code int, err error) {
@@ -90,7 +100,7 @@ func (s *site) runFor(ctx context.Context, conn *net.UnixConn) (code int, err er
 	if err != nil {
 		return 0, err
 	}
-	r, err := s.startFor(message, files)
+	r, err := s.startFor(message, files) //nolint:contextcheck // the process ends with Stop
 	for _, f := range files {
 		_ = f.Close() // only our copies
 	}
@@ -147,7 +157,7 @@ func (s *site) startFor(message []byte, files [3]*os.File) (*running, error) {
 	s.mu.Unlock()
 	return p.start(job{
 		Process: model.Process{Name: name, Component: componentExec, Command: req.Argv, Env: []string{"TERM=" + req.Term}},
-		files:   files,
+		stdio:   files,
 	})
 }
 
@@ -181,9 +191,8 @@ func (t *Target) Exec(ctx context.Context, pod string, argv []string) (code int,
 		return 0, err
 	}
 	go func() {
-		out := json.NewEncoder(conn)
 		for s := range signals {
-			_ = out.Encode(signalled{sys.SignalNumber(s)}) // the answer may be on its way
+			_ = send(conn, signalled{sys.SignalNumber(s)}) // the answer may be on its way
 		}
 	}()
 	var answer result

@@ -3,12 +3,12 @@ package lab
 import (
 	"compress/gzip"
 	"io"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // splitCPUs gives the generator the last CPU wherever there are two or more.
@@ -64,7 +64,7 @@ func irqTimeAccounting(release string) bool {
 }
 
 func readFile(path string) string {
-	b, err := os.ReadFile(path)
+	b, err := sys.ReadFile(path)
 	if err != nil {
 		return ""
 	}

@@ -71,10 +71,10 @@ func (t *Target) Enter(ctx context.Context) (inside bool, code int, err error) {
 	if h, inside := sys.Inside(); inside {
 		return true, 0, t.settle(h)
 	}
-	if err := sys.PrivateDir(t.stateDir); err != nil {
+	if err = sys.PrivateDir(t.stateDir); err != nil {
 		return false, 0, fmt.Errorf("making the lab's state folder: %w", err)
 	}
-	if _, err := t.Sweep(); err != nil {
+	if _, err = t.Sweep(); err != nil {
 		return false, 0, err
 	}
 	cpus, err := sys.Affinity()
@@ -106,7 +106,7 @@ func (t *Target) settle(h sys.Handover) error {
 	t.stateDir = h.StateDir // found by who knew the user's real name
 	t.host = describeHost(h.CPUs, h.Rootless)
 	t.host.Notes = append(t.host.Notes, notes...)
-	if err := t.claim(); err != nil {
+	if err = t.claim(); err != nil {
 		return err
 	}
 	if t.cgroups, err = sys.FindCgroups(); err == nil {
@@ -283,7 +283,7 @@ func (t *Target) claim() error {
 	defer lock.Close() //nolint:errcheck // only a lock
 	t.id = t.prefix() + strconv.FormatInt(time.Now().UnixNano(), 36)
 	t.dir = filepath.Join(t.stateDir, t.id)
-	if err := os.Mkdir(t.dir, 0o700); err != nil {
+	if err = os.Mkdir(t.dir, 0o700); err != nil {
 		return fmt.Errorf("making the lab's state folder: %w", err)
 	}
 	t.lock, err = sys.Lock(filepath.Join(t.dir, lockFile))

@@ -1,7 +1,6 @@
 package lab_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,17 +16,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	labtest.Main(m, labtest.Commands{"burn": burn, "stubborn": stubborn, "cat": cat})
+	labtest.Main(m, labtest.Commands{"burn": burn, "stubborn": stubborn, "cat": cat, "nest": nest, "exec": execIn})
 }
 
-// burn uses one CPU until it has used as much CPU time as its argument says,
-// all of it in a child of a child, which polling would not see.
+// burn keeps one CPU busy for as long as its argument says.
 func burn(args []string) int {
 	d, err := time.ParseDuration(args[0])
 	if err != nil {
 		return 2
 	}
+	n := 0
 	for start := time.Now(); time.Since(start) < d; {
+		n++
 	}
 	return 0
 }
@@ -79,7 +79,7 @@ func ask(t *testing.T, site model.Site, from string, to netip.AddrPort) string {
 		if err != nil {
 			return err
 		}
-		defer c.Close()
+		defer c.Close() //nolint:errcheck // only read
 		answer, err = io.ReadAll(c)
 		return err
 	})
@@ -136,7 +136,7 @@ func TestCloseTwice(t *testing.T) {
 	t.Parallel()
 	site := labtest.TwoNodes(t)
 	for range 2 {
-		if err := site.Close(context.Background()); err != nil {
+		if err := site.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}

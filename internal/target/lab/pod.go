@@ -42,7 +42,7 @@ func (p *pod) InNetwork(f func() error) error { return p.ns.Do(f) }
 // job is a process to start, with what only the lab itself may ask for.
 type job struct {
 	model.Process
-	files [3]*os.File // standard files that the process gets as they are
+	stdio [3]*os.File // standard files that the process gets as they are
 }
 
 // Start runs a process in the pod; see model.Process.
@@ -67,13 +67,13 @@ func (p *pod) start(j job) (*running, error) {
 		return nil, err
 	}
 	r := &running{pod: p.name, name: j.Name}
-	if r.dir, err = s.writeFiles(j.Process.Files); err != nil {
+	if r.dir, err = s.writeFiles(j.Files); err != nil {
 		return nil, err
 	}
 	log := &ring{max: maxLogBytes}
 	cmd := sys.Command{
 		Argv: expand(j.Command, r.dir), Env: append([]string{searchPath}, expand(j.Env, r.dir)...),
-		Netns: p.ns, CPUs: s.cpus(j.Exclusive), Group: group, Output: log, Piped: j.Piped, Files: j.files,
+		Netns: p.ns, CPUs: s.cpus(j.Exclusive), Group: group, Output: log, Piped: j.Piped, Files: j.stdio,
 	}
 	if r.Process, err = sys.Start(cmd); err != nil {
 		return nil, errors.Join(err, r.removeFiles())

@@ -144,14 +144,13 @@ func (s *site) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	errs := make([]error, len(procs))
+	stopped := make([]error, len(procs))
 	var wg sync.WaitGroup
 	for i, p := range procs {
-		wg.Go(func() { errs[i] = p.Stop(ctx) })
+		wg.Go(func() { stopped[i] = p.Stop(ctx) })
 	}
 	wg.Wait()
-	errs = append(errs, s.cgroup.Remove(), s.closeNetwork(ctx))
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(errors.Join(stopped...), s.cgroup.Remove(), s.closeNetwork(ctx)); err != nil {
 		return fmt.Errorf("removing the site: %w", err)
 	}
 	return nil

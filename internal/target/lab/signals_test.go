@@ -1,8 +1,0 @@
-package lab_test
-
-import (
-	"os/signal"
-	"syscall"
-)
-
-func ignore() { signal.Ignore(syscall.SIGTERM, syscall.SIGINT) }
