@@ -1,7 +1,8 @@
 // Package agent is what runs inside a pod: it obeys one runner over one pipe,
-// and ends with it. It gates and loads; it accepts no other connection.
+// and ends with it. It gates and loads, and opens no other door.
 //
-// The pipe carries one JSON object a line: commands in, messages out.
+// The pipe carries one JSON object a line: commands in, messages out. Every
+// message carries the number of the command that it answers.
 package agent
 
 import (
@@ -11,8 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,43 +23,52 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// maxLine bounds one message; a result with its histograms is about 200 KB.
-const maxLine = 64 << 20
+// maxLine bounds one line; a result with its histograms has up to 0.5 MB.
+const maxLine = 8 << 20
+
+// Protocols are the protocols that an agent speaks, by name.
+type Protocols map[string]load.Protocol
 
 // GateJob asks for the ready gate: requests one after another until Streak
 // right answers have come in a row, or Timeout has passed.
 type GateJob struct {
-	Load       model.Load       `json:"load"`
-	Targets    []netip.AddrPort `json:"targets"`
-	Host       string           `json:"host"` // authority that requests carry
-	Streak     int              `json:"streak"`
-	Timeout    time.Duration    `json:"timeout_ns"`
-	Identities []string         `json:"identities,omitempty"` // that may answer; none: any
+	Load    model.Load
+	Targets []netip.AddrPort
+	Host    string // authority that requests carry
+	Streak  int
+	Timeout time.Duration
+	// Identities that may answer; none: any.
+	Identities []string
 }
 
-// LoadJob asks for one load. Payload is the digest of the right body, from the
-// gate; empty: bodies are not compared.
+// LoadJob asks for one load.
 type LoadJob struct {
-	Load    model.Load       `json:"load"`
-	Targets []netip.AddrPort `json:"targets"`
-	Host    string           `json:"host"`
-	Warmup  time.Duration    `json:"warmup_ns"`
-	Payload string           `json:"payload,omitempty"`
+	Load       model.Load
+	Targets    []netip.AddrPort // connections are spread over them in turn
+	Host       string
+	Warmup     time.Duration
+	Seed       uint64 // for schedules that draw; a constant rate does not
+	Payload    string // digest of the right body, from the ready gate; empty: not compared
+	Identities []string
 }
 
-// Progress counts since the load began, warm-up included.
+// Progress is how a load is doing since it began, warm-up included.
 type Progress struct {
-	Due       uint64 `json:"due"`
-	Succeeded uint64 `json:"succeeded"`
-	Failed    uint64 `json:"failed"`
+	Due, Succeeded, Failed uint64
+	P50, P99               time.Duration // of response time, within 12 %
 }
 
+// command asks for one thing. Cancel ends the command of that number.
 type command struct {
-	Gate *GateJob `json:"gate,omitempty"`
-	Load *LoadJob `json:"load,omitempty"`
+	ID     uint64   `json:"id"`
+	Gate   *GateJob `json:"gate,omitempty"`
+	Load   *LoadJob `json:"load,omitempty"`
+	Cancel uint64   `json:"cancel,omitempty"`
 }
 
+// message answers a command. Ready, Result and Error are the last of one.
 type message struct {
+	ID       uint64            `json:"id"`
 	Ready    *model.Ready      `json:"ready,omitempty"`
 	Window   *model.Window     `json:"window,omitempty"`
 	Progress *Progress         `json:"progress,omitempty"`
@@ -64,124 +76,174 @@ type message struct {
 	Error    string            `json:"error,omitempty"`
 }
 
-// Protocols are the protocols that an agent speaks, by name.
-type Protocols map[string]load.Protocol
-
-// Serve obeys commands from the pipe until it ends, or the context does. The
-// end of the pipe also ends a load that is under way.
+// Serve obeys commands from the pipe, one at a time, until the pipe ends or the
+// context does, which also ends what is under way; neither is an error. A line
+// that is no command is answered with an error; a pipe that breaks, or a line
+// over 8 MiB, ends Serve with one.
 func Serve(ctx context.Context, pipe io.ReadWriter, protocols Protocols) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The reader runs on its own, so that a runner that dies is noticed.
-	commands := make(chan []byte)
-	var readErr error
-	go func() {
-		defer cancel()
-		readErr = readLines(ctx, pipe, commands)
-		close(commands)
-	}()
-	out := &lineWriter{w: pipe}
-	for line := range commands {
-		if err := obey(ctx, line, protocols, out); err != nil {
-			if err := out.write(message{Error: err.Error()}); err != nil {
-				return err
-			}
-		}
-	}
-	return readErr
-}
-
-func readLines(ctx context.Context, r io.Reader, lines chan<- []byte) error {
-	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, 64<<10), maxLine)
-	for in.Scan() {
+	s := &server{protocols: protocols, out: &lineWriter{w: pipe}, finished: make(chan message)}
+	defer s.abandon()
+	in := readLines(ctx, pipe)
+	for s.err == nil {
 		select {
-		case lines <- slices.Clone(in.Bytes()):
 		case <-ctx.Done():
 			return nil
+		case line, ok := <-in.lines:
+			if !ok {
+				return in.err
+			}
+			s.obey(ctx, line)
+		case m := <-s.finished:
+			s.end()
+			s.answer(m)
 		}
 	}
-	return in.Err()
+	return s.err // nobody hears the answers
 }
 
+// input is the lines of a pipe, read in the background until its end; then err
+// may be read.
+type input struct {
+	lines chan []byte
+	err   error
+}
+
+func readLines(ctx context.Context, r io.Reader) *input {
+	in := &input{lines: make(chan []byte)}
+	go func() {
+		defer close(in.lines)
+		scan := bufio.NewScanner(r)
+		scan.Buffer(make([]byte, 64<<10), maxLine)
+		for scan.Scan() {
+			select {
+			case in.lines <- slices.Clone(scan.Bytes()):
+			case <-ctx.Done():
+				return
+			}
+		}
+		if err := scan.Err(); err != nil {
+			in.err = fmt.Errorf("reading the pipe: %w", err)
+		}
+	}()
+	return in
+}
+
+// lineWriter writes a JSON object a line, for several goroutines.
 type lineWriter struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-func (l *lineWriter) write(m message) error {
-	line, err := json.Marshal(m)
+func (l *lineWriter) write(v any) error {
+	line, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("encoding a message: %w", err)
+		return fmt.Errorf("encoding for the pipe: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, err := l.w.Write(append(line, '\n')); err != nil {
-		return fmt.Errorf("answering the runner: %w", err)
+		return fmt.Errorf("writing to the pipe: %w", err)
 	}
 	return nil
 }
 
-func obey(ctx context.Context, line []byte, protocols Protocols, out *lineWriter) error {
+// server is the state of Serve: at most one command is under way. Its fields
+// belong to the goroutine of Serve.
+type server struct {
+	protocols Protocols
+	out       *lineWriter
+	current   uint64 // the command under way; 0: none
+	cancel    context.CancelFunc
+	finished  chan message // the last word on the command under way
+	err       error        // of writing
+}
+
+func (s *server) obey(ctx context.Context, line []byte) {
 	var c command
 	if err := json.Unmarshal(line, &c); err != nil {
-		return fmt.Errorf("reading a command: %w", err)
+		s.refuse(0, fmt.Sprintf("%.100q is no command: %v", line, err))
+		return
 	}
+	var work func(context.Context) (message, error)
 	switch {
+	case c.Cancel != 0:
+		if c.Cancel == s.current {
+			s.cancel()
+		}
+		return
+	case c.ID == 0 || (c.Gate == nil) == (c.Load == nil):
+		s.refuse(c.ID, "a command must have an id and either a gate or a load")
+		return
+	case s.current != 0:
+		s.refuse(c.ID, "another command is under way")
+		return
 	case c.Gate != nil:
-		ready, err := gate(ctx, *c.Gate, protocols)
-		if err != nil {
-			return err
+		work = func(ctx context.Context) (message, error) {
+			ready, err := gate(ctx, *c.Gate, s.protocols)
+			return message{Ready: &ready}, err
 		}
-		return out.write(message{Ready: &ready})
-	case c.Load != nil:
-		result, err := runLoad(ctx, *c.Load, protocols, out)
-		if err != nil {
-			return err
+	default:
+		work = func(ctx context.Context) (message, error) {
+			result, err := s.load(ctx, c.ID, *c.Load)
+			return message{Result: result}, err
 		}
-		return out.write(message{Result: result})
 	}
-	return errors.New("reading a command: neither gate nor load")
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.current = c.ID
+	go func() {
+		m, err := work(ctx)
+		if err != nil {
+			m = message{Error: err.Error()}
+		}
+		m.ID = c.ID
+		s.finished <- m
+	}()
 }
 
-func sessions(protocols Protocols, l model.Load, host string) (func() load.Session, error) {
-	p, ok := protocols[l.Protocol]
-	if !ok {
-		return nil, fmt.Errorf("this agent does not speak %q", l.Protocol)
+func (s *server) refuse(id uint64, why string) { s.answer(message{ID: id, Error: why}) }
+
+func (s *server) answer(m message) { s.err = errors.Join(s.err, s.out.write(m)) }
+
+// abandon ends what is under way without an answer.
+func (s *server) abandon() {
+	if s.current != 0 {
+		s.cancel()
+		<-s.finished
 	}
-	return p.Prepare(l, host)
 }
 
-func runLoad(ctx context.Context, j LoadJob, protocols Protocols, out *lineWriter) (*model.LoadResult, error) {
-	session, err := sessions(protocols, j.Load, j.Host)
+func (s *server) end() {
+	s.cancel()
+	s.current = 0
+}
+
+func (s *server) load(ctx context.Context, id uint64, j LoadJob) (*model.LoadResult, error) {
+	p, err := s.protocols.find(j.Load.Protocol)
 	if err != nil {
 		return nil, err
 	}
-	expect, err := parsePayload(j.Payload)
-	if err != nil {
-		return nil, err
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	say := func(m message) {
+		m.ID = id
+		if err := s.out.write(m); err != nil {
+			cancel(err)
+		}
 	}
-	var sendErr error
-	send := func(m message) { sendErr = errors.Join(sendErr, out.write(m)) }
-	result, err := load.Run(ctx, load.Job{
-		Load: j.Load, Session: session, Targets: j.Targets, Warmup: j.Warmup, Expect: expect,
-		Workers:    1,
-		OnWindow:   func(w model.Window) { send(message{Window: &w}) },
-		OnProgress: func(p load.Progress) { send(message{Progress: &Progress{p.Due, p.Succeeded, p.Failed}}) },
+	result, _, err := load.Run(ctx, load.Job{
+		Load: j.Load, Protocol: p, Host: j.Host, Targets: j.Targets, Warmup: j.Warmup,
+		Expect: load.Digest(j.Payload), Identities: j.Identities,
+		OnWindow:   func(w model.Window) { say(message{Window: &w}) },
+		OnProgress: func(p load.Progress) { say(message{Progress: (*Progress)(&p)}) },
 	})
-	return result, errors.Join(err, sendErr)
+	return result, err
 }
 
-// payload writes a body's digest as "crc32c:01234567/120".
-func payload(a load.Answer) string { return fmt.Sprintf("crc32c:%08x/%d", a.Sum, a.BodyBytes) }
-
-func parsePayload(text string) (load.Expect, error) {
-	if text == "" {
-		return load.Expect{}, nil
+func (p Protocols) find(name string) (load.Protocol, error) {
+	if found, ok := p[name]; ok {
+		return found, nil
 	}
-	e := load.Expect{Known: true}
-	if _, err := fmt.Sscanf(text, "crc32c:%08x/%d", &e.Sum, &e.Bytes); err != nil {
-		return e, fmt.Errorf("reading the payload digest %q: %w", text, err)
-	}
-	return e, nil
+	return nil, fmt.Errorf("this agent does not speak %q, only %s", name, strings.Join(slices.Sorted(maps.Keys(p)), ", "))
 }

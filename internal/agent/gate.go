@@ -16,33 +16,61 @@ import (
 )
 
 const (
-	gatePause   = 20 * time.Millisecond // between attempts after a failure
-	gateRequest = 2 * time.Second       // for one attempt
-	perConn     = 5                     // requests on one connection: a service balances connections, so there must be several
+	// gatePause is between attempts after a wrong answer.
+	gatePause = 20 * time.Millisecond
+	// attemptLimit bounds one attempt where the load's timeout is longer: a path
+	// that is being set up may swallow the first packets.
+	attemptLimit = 2 * time.Second
+	// requestsPerConnection is more than one, so that keeping alive is proved,
+	// and small, so that a service that balances connections shows its servers.
+	requestsPerConnection = 2
 )
 
-// gate sends requests one after another, with the protocol code of the load
-// itself, until enough right answers have come in a row.
+// gate sends requests one after another, with the sessions of the load itself,
+// until enough right answers have come in a row. Not passing is no error.
 func gate(ctx context.Context, j GateJob, protocols Protocols) (model.Ready, error) {
-	newSession, err := sessions(protocols, j.Load, j.Host)
+	g := &gating{job: j, ready: model.Ready{Wanted: j.Streak, Responders: map[string]uint64{}}}
+	g.job.Identities = slices.DeleteFunc(slices.Clone(j.Identities), func(id string) bool { return id == "" })
+	p, err := protocols.find(j.Load.Protocol)
 	if err != nil {
-		return model.Ready{}, err
+		return g.ready, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, j.Timeout)
+	if g.network, err = network(p); err != nil {
+		return g.ready, err
+	}
+	if len(j.Targets) == 0 || j.Streak < 1 {
+		return g.ready, fmt.Errorf("gating load %s: %d targets and a streak of %d; both must be at least 1", j.Load.Name, len(j.Targets), j.Streak)
+	}
+	newSession, err := p.Prepare(j.Load, j.Host)
+	if err != nil {
+		return g.ready, err
+	}
+	limited, cancel := context.WithTimeout(ctx, j.Timeout)
 	defer cancel()
 	began := time.Now()
-	g := &gating{job: j, ready: model.Ready{Wanted: j.Streak, Responders: map[string]uint64{}}}
-	for i := 0; g.ready.Streak < j.Streak && ctx.Err() == nil; i++ {
-		err := g.connection(ctx, j.Targets[i%len(j.Targets)], newSession())
-		if err == nil {
-			continue
+	for i := 0; g.ready.Streak < j.Streak && limited.Err() == nil; i++ {
+		if err := g.connection(limited, j.Targets[i%len(j.Targets)], newSession()); err != nil {
+			g.ready.Streak, g.ready.LastError = 0, err.Error()
+			pause(limited, gatePause)
 		}
-		g.ready.Streak, g.ready.LastError = 0, err.Error()
-		pause(ctx, gatePause)
 	}
 	g.ready.Passed = g.ready.Streak >= j.Streak
 	g.ready.Took = time.Since(began)
+	if ctx.Err() != nil {
+		return g.ready, fmt.Errorf("gating load %s: %w", j.Load.Name, context.Cause(ctx))
+	}
 	return g.ready, nil
+}
+
+func network(p load.Protocol) (string, error) {
+	n, ok := p.(load.Networker)
+	if !ok {
+		return string(load.TCP), nil
+	}
+	if n.Network() == load.ICMP {
+		return "", &model.UnsupportedError{What: "a ready gate over ICMP", Missing: "it speaks TCP and UDP only"}
+	}
+	return string(n.Network()), nil
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -55,92 +83,114 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 type gating struct {
-	job   GateJob
-	ready model.Ready
+	job     GateJob
+	network string
+	ready   model.Ready
 }
 
-// connection makes a connection and sends some requests over it.
-func (g *gating) connection(ctx context.Context, to netip.AddrPort, session load.Session) error {
-	dialer := net.Dialer{Timeout: gateRequest}
-	conn, err := dialer.DialContext(ctx, "tcp", to.String())
+// connection makes a connection and sends a few requests over it.
+func (g *gating) connection(ctx context.Context, to netip.AddrPort, s load.Session) error {
+	limit := attemptLimit
+	if g.job.Load.Timeout > 0 {
+		limit = min(limit, g.job.Load.Timeout)
+	}
+	dialer := net.Dialer{Timeout: limit}
+	conn, err := dialer.DialContext(ctx, g.network, to.String())
 	if err != nil {
 		g.ready.Attempts++
 		return err
 	}
+	closed := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })
+	defer closed()
 	defer conn.Close() //nolint:errcheck // everything that matters has been read
-	for i := 0; i < perConn && g.ready.Streak < g.job.Streak; i++ {
+	out := s.Open(nil)
+	for i := 0; i < requestsPerConnection && g.ready.Streak < g.job.Streak; i++ {
 		g.ready.Attempts++
-		a, err := exchange(conn, session)
-		if err != nil {
+		if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
 			return err
 		}
-		if err := g.judge(a); err != nil {
-			return err
+		a, err := exchange(conn, s, s.Begin(out, 0))
+		if err == nil {
+			err = g.judge(&a)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", to, err)
 		}
 		if a.Close {
 			return nil
 		}
+		out = nil
 	}
 	return nil
 }
 
-func exchange(conn net.Conn, session load.Session) (load.Answer, error) {
-	if err := conn.SetDeadline(time.Now().Add(gateRequest)); err != nil {
-		return load.Answer{}, err
-	}
-	if _, err := conn.Write(session.Begin(nil, 0)); err != nil {
+// exchange writes the bytes of a request and reads until its answer is whole.
+func exchange(conn net.Conn, s load.Session, request []byte) (load.Answer, error) {
+	if _, err := conn.Write(request); err != nil {
 		return load.Answer{}, err
 	}
 	buf := make([]byte, 64<<10)
 	for {
-		n, err := conn.Read(buf)
-		got, feedErr := session.Feed(buf[:n], nil)
-		if err != nil && feedErr == nil && len(got) == 0 {
-			got, feedErr = session.EOF(nil)
-			feedErr = errors.Join(err, feedErr)
+		n, readErr := conn.Read(buf)
+		if readErr != nil {
+			n = 0
+			var timeout net.Error
+			if errors.As(readErr, &timeout) && timeout.Timeout() {
+				return load.Answer{}, readErr
+			}
 		}
-		if feedErr != nil {
-			return load.Answer{}, feedErr
-		}
+		got, err := s.Feed(buf[:n], nil)
 		if len(got) > 0 {
 			return got[0], nil
 		}
+		if err = errors.Join(err, readErr); err != nil {
+			return load.Answer{}, err
+		}
+		if r, ok := s.(load.Replier); ok {
+			if _, err := conn.Write(r.Reply(nil)); err != nil {
+				return load.Answer{}, err
+			}
+		}
 	}
 }
 
-// judge says whether an answer is right: its status, who gave it, and that its
-// body does not change.
-func (g *gating) judge(a load.Answer) error {
-	if !a.OK {
-		return fmt.Errorf("status %d", a.Status)
+// judge says whether an answer is right: that it is a success, who gave it, and
+// that bodies do not change from one to the next.
+func (g *gating) judge(a *load.Answer) error {
+	if a.Failure != "" {
+		return fmt.Errorf("%s %d", a.Failure, a.Status)
 	}
 	id := string(a.Identity)
 	if len(g.job.Identities) > 0 && !slices.Contains(g.job.Identities, id) {
-		return fmt.Errorf("answered by %q; expected one of %s", id, strings.Join(g.job.Identities, ", "))
+		return fmt.Errorf("answered by %q; expected is one of %s", id, strings.Join(g.job.Identities, ", "))
 	}
-	if p := payload(a); g.ready.Payload != p {
-		if g.ready.Payload != "" {
-			g.ready.Payload = p
-			return fmt.Errorf("the body changed to %s", p)
-		}
-		g.ready.Payload = p
+	digest, before := string(a.Digest()), g.ready.Payload
+	g.ready.Payload, g.ready.BodyBytes = digest, a.BodyBytes
+	if before != "" && before != digest {
+		return fmt.Errorf("the body has changed from %s to %s: answers must all be alike", before, digest)
 	}
-	g.ready.Responders[id]++
-	g.ready.BodyBytes = a.BodyBytes
+	if id != "" {
+		g.ready.Responders[id]++
+	}
 	g.ready.Headers = headers(a.Header)
 	g.ready.Streak++
-	g.ready.LastError = ""
 	return nil
 }
 
-// headers makes a map of an HTTP header, names in lower case.
+// headers makes a map of an HTTP header, names in lower case; of several lines
+// of one name the values are joined by commas, as HTTP has it.
 func headers(h []byte) map[string]string {
 	m := map[string]string{}
 	for line := range bytes.Lines(h) {
 		name, value, ok := bytes.Cut(line, []byte(":"))
-		if ok {
-			m[strings.ToLower(string(name))] = string(bytes.TrimSpace(value))
+		if !ok {
+			continue
 		}
+		key, v := strings.ToLower(string(name)), string(bytes.TrimSpace(value))
+		if before, ok := m[key]; ok {
+			v = before + ", " + v
+		}
+		m[key] = v
 	}
 	return m
 }
