@@ -82,16 +82,8 @@ func nestInside(target *lab.Target) (err error) {
 
 // reach connects from one pod to the other, both by this process.
 func reach(site model.Site, to netip.AddrPort) error {
-	server, err := site.Pod("server-0")
-	if err != nil {
-		return err
-	}
-	client, err := site.Pod("client-0")
-	if err != nil {
-		return err
-	}
 	var l net.Listener
-	err = server.(model.Namespace).InNetwork(func() (err error) {
+	err := inPod(site, "server-0", func() (err error) {
 		l, err = net.Listen("tcp", to.String())
 		return err
 	})
@@ -99,13 +91,25 @@ func reach(site model.Site, to netip.AddrPort) error {
 		return err
 	}
 	defer l.Close() //nolint:errcheck // only a test's
-	return client.(model.Namespace).InNetwork(func() error {
+	return inPod(site, "client-0", func() error {
 		c, err := net.DialTimeout("tcp", to.String(), 2*time.Second)
 		if err != nil {
 			return err
 		}
 		return c.Close()
 	})
+}
+
+func inPod(site model.Site, name string, f func() error) error {
+	pod, err := site.Pod(name)
+	if err != nil {
+		return err
+	}
+	ns, ok := pod.(model.Namespace)
+	if !ok {
+		return fmt.Errorf("%T has no namespace", pod)
+	}
+	return ns.InNetwork(f)
 }
 
 // execIn runs args[1:] in the pod client-0 of the site with the state folder args[0].
@@ -129,12 +133,12 @@ type nested struct {
 func startNest(t *testing.T, uid int) *nested {
 	t.Helper()
 	labtest.Need(t)
-	dir, err := os.MkdirTemp("", "windtunnel-nest-") // short: it will hold a socket
+	dir, err := os.MkdirTemp("", "windtunnel-nest-") //nolint:usetesting // short: it will hold a socket
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chown(dir, uid, uid); err != nil {
+	if err = os.Chown(dir, uid, uid); err != nil {
 		t.Fatal(err)
 	}
 	n := &nested{dir: dir, cmd: exec.CommandContext(t.Context(), "/proc/self/exe", "nest", dir)}
@@ -147,7 +151,7 @@ func startNest(t *testing.T, uid int) *nested {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.cmd.Start(); err != nil {
+	if err = n.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if n.ready, err = bufio.NewReader(out).ReadString('\n'); err != nil || !strings.HasPrefix(n.ready, "ready ") {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,18 +34,23 @@ func start(t *testing.T, site model.Site, pod string, p model.Process) model.Run
 	return r
 }
 
-// await returns when the log of a process contains text.
-func await(t *testing.T, site model.Site, name, text string) {
+func logOf(t *testing.T, site model.Site, name string) string {
 	t.Helper()
 	logged, ok := site.(model.LoggedSite)
 	if !ok {
 		t.Fatalf("%T keeps no logs", site)
 	}
+	return string(logged.Logs()[name])
+}
+
+// await returns when the log of a process contains text.
+func await(t *testing.T, site model.Site, name, text string) {
+	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
-		log := logged.Logs()[name]
-		if strings.Contains(string(log), text) {
+		log := logOf(t, site, name)
+		if strings.Contains(log, text) {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -87,11 +93,7 @@ func TestProcessHasFilesEnvironmentAndLog(t *testing.T) {
 	if err := r.Err(); err == nil || err.Error() != "exit status 3" {
 		t.Errorf("ended with %v", err)
 	}
-	logged, ok := site.(model.LoggedSite)
-	if !ok {
-		t.Fatalf("%T keeps no logs", site)
-	}
-	log := string(logged.Logs()["server-0/show"])
+	log := logOf(t, site, "server-0/show")
 	if err := r.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -229,13 +231,13 @@ func TestOrphansAreBuried(t *testing.T) {
 	<-r.Done()
 	await(t, site, "server-0/orphan", "ends")
 	var pid int
-	if _, err := fmt.Sscanf(string(site.(model.LoggedSite).Logs()["server-0/orphan"]), "orphan %d", &pid); err != nil {
+	if _, err := fmt.Sscanf(logOf(t, site, "server-0/orphan"), "orphan %d", &pid); err != nil {
 		t.Fatal(err)
 	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-tick.C {
-		if _, err := os.Stat(filepath.Join("/proc", fmt.Sprint(pid))); os.IsNotExist(err) {
+		if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid))); os.IsNotExist(err) {
 			return
 		}
 	}

@@ -1,0 +1,70 @@
+package sys
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+)
+
+// Describe lists what is configured in the calling thread's namespace, one
+// line for each device, address, route, rule and queue, sorted: two lists
+// differ where the namespaces do. Firewall tables are package nft's to tell.
+func Describe() ([]string, error) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		return nil, fmt.Errorf("listing devices: %w", err)
+	}
+	var lines []string
+	for _, l := range links {
+		of, failure := describeLink(l)
+		if failure != nil {
+			return nil, failure
+		}
+		lines = append(lines, of...)
+	}
+	const allTables = 0
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: allTables}, netlink.RT_FILTER_TABLE)
+	if err != nil {
+		return nil, fmt.Errorf("listing routes: %w", err)
+	}
+	for _, r := range routes {
+		lines = append(lines, "route "+r.String())
+	}
+	rules, err := netlink.RuleList(netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("listing routing rules: %w", err)
+	}
+	for _, r := range rules {
+		lines = append(lines, fmt.Sprintf("rule %s mark %#x", r.String(), r.Mark))
+	}
+	for _, key := range []string{"ip_forward", "ip_nonlocal_bind", "conf/all/route_localnet", "conf/all/rp_filter", "conf/eth0/route_localnet", "conf/eth0/rp_filter"} {
+		if value, err := ReadFile("/proc/sys/net/ipv4/" + key); err == nil { // else there is no eth0
+			lines = append(lines, fmt.Sprintf("sysctl net.ipv4.%s = %s", strings.ReplaceAll(key, "/", "."), strings.TrimSpace(string(value))))
+		}
+	}
+	slices.Sort(lines)
+	return lines, nil
+}
+
+func describeLink(l netlink.Link) ([]string, error) {
+	a := l.Attrs()
+	xdp := a.Xdp != nil && a.Xdp.Attached
+	lines := []string{fmt.Sprintf("device %s (%s) MTU %d master %d %s MAC %s XDP %t", a.Name, l.Type(), a.MTU, a.MasterIndex, a.Flags, a.HardwareAddr, xdp)}
+	addrs, err := netlink.AddrList(l, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("listing addresses of %s: %w", a.Name, err)
+	}
+	for _, addr := range addrs {
+		lines = append(lines, "address "+addr.IPNet.String()+" on "+a.Name)
+	}
+	qdiscs, err := netlink.QdiscList(l)
+	if err != nil {
+		return nil, fmt.Errorf("listing queues of %s: %w", a.Name, err)
+	}
+	for _, q := range qdiscs {
+		lines = append(lines, fmt.Sprintf("queue %s of %s", q.Type(), a.Name))
+	}
+	return lines, nil
+}
