@@ -220,7 +220,7 @@ func (s *server) end() {
 }
 
 func (s *server) load(ctx context.Context, id uint64, j LoadJob) (*model.LoadResult, error) {
-	p, err := s.protocols.find(j.Load.Protocol)
+	protocol, err := s.protocols.find(j.Load.Protocol)
 	if err != nil {
 		return nil, err
 	}
@@ -228,12 +228,12 @@ func (s *server) load(ctx context.Context, id uint64, j LoadJob) (*model.LoadRes
 	defer cancel(nil)
 	say := func(m message) {
 		m.ID = id
-		if err := s.out.write(m); err != nil {
-			cancel(err)
+		if broken := s.out.write(m); broken != nil {
+			cancel(broken)
 		}
 	}
 	result, _, err := load.Run(ctx, load.Job{
-		Load: j.Load, Protocol: p, Host: j.Host, Targets: j.Targets, Warmup: j.Warmup,
+		Load: j.Load, Protocol: protocol, Host: j.Host, Targets: j.Targets, Warmup: j.Warmup,
 		Expect: load.Digest(j.Payload), Identities: j.Identities,
 		OnWindow:   func(w model.Window) { say(message{Window: &w}) },
 		OnProgress: func(p load.Progress) { say(message{Progress: (*Progress)(&p)}) },

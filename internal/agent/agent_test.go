@@ -4,12 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,7 +67,7 @@ func gateJob(to ...netip.AddrPort) agent.GateJob {
 func TestGate(t *testing.T) {
 	t.Parallel()
 	var n atomic.Int64
-	a := server(t, func(w http.ResponseWriter, r *http.Request) {
+	a := server(t, func(w http.ResponseWriter, _ *http.Request) {
 		switch n.Add(1) {
 		case 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -104,11 +104,13 @@ func TestGateThatDoesNotPass(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"bad status":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, "404"},
-		"stranger":     {func(w http.ResponseWriter, _ *http.Request) { answer(w, "c", "hello") }, `answered by "c"`},
-		"no identity":  {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, `answered by ""`},
-		"other bodies": {func(w http.ResponseWriter, _ *http.Request) { answer(w, "a", fmt.Sprint(time.Now().UnixNano())) }, "body has changed"},
-		"no answer":    {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "timeout"},
+		"bad status":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }, "404"},
+		"stranger":    {func(w http.ResponseWriter, _ *http.Request) { answer(w, "c", "hello") }, `answered by "c"`},
+		"no identity": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, `answered by ""`},
+		"other bodies": {func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, "a", strconv.FormatInt(time.Now().UnixNano(), 10))
+		}, "body has changed"},
+		"no answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "timeout"},
 		"cut short": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			answer(w, "a", "hello")
@@ -255,16 +257,16 @@ func TestClientNeedsAnAgent(t *testing.T) {
 			t.Parallel()
 			client, pipe := net.Pipe()
 			go func() {
-				defer pipe.Close()
 				if _, err := bufio.NewReader(pipe).ReadString('\n'); err == nil {
 					_, _ = io.WriteString(pipe, tt.says)
 				}
+				_ = pipe.Close()
 			}()
 			c := agent.Dial(client)
-			defer c.Close()
 			if _, err := c.Gate(t.Context(), gateJob(netip.MustParseAddrPort("127.0.0.1:1"))); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
+			_ = c.Close()
 		})
 	}
 }

@@ -45,7 +45,7 @@ func (c *conn) shut() {
 func (w *worker) dial(c *conn, now int64) {
 	fd, pending, err := socket(w.network, c.to)
 	if err != nil {
-		w.lose(c, openCause(err), now)
+		w.lose(c, causeOf(err, model.CauseConnect), now)
 		return
 	}
 	c.fd, c.state, c.answered = fd, opening, false
@@ -139,7 +139,7 @@ func (w *worker) flush(c *conn, now int64) {
 			return // an event says when to go on
 		case syscall.EINTR:
 		default:
-			w.lose(c, cause(errno), now)
+			w.lose(c, causeOf(errno, model.CauseReset), now)
 			return
 		}
 	}
@@ -168,10 +168,10 @@ func (w *worker) writable(c *conn) {
 	case c.state == opening:
 		errno, err := syscall.GetsockoptInt(c.fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
 		if err == nil && errno != 0 {
-			err = syscall.Errno(errno) //nolint:gosec // G115: a small number
+			err = syscall.Errno(errno)
 		}
 		if err != nil {
-			w.lose(c, openCause(err), w.clock.now())
+			w.lose(c, causeOf(err, model.CauseConnect), w.clock.now())
 			return
 		}
 		w.opened(c, w.clock.now())
@@ -191,7 +191,7 @@ func (w *worker) receive(c *conn, gone bool) {
 			return
 		case errno == syscall.EINTR:
 		case errno != 0:
-			w.lose(c, cause(errno), now)
+			w.lose(c, causeOf(errno, model.CauseReset), now)
 		case n > 0:
 			w.deliver(c, w.buf[:n], now)
 			if w.network == TCP && n < len(w.buf) && !gone {
@@ -249,28 +249,17 @@ func (w *worker) deliver(c *conn, b []byte, now int64) {
 
 var errUnasked = errors.New("an answer to no request")
 
-// openCause says why a connection could not be opened.
-func openCause(err error) model.Cause {
+// causeOf says why a connection could not be opened, or broke.
+func causeOf(err error, otherwise model.Cause) model.Cause {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return model.CauseRefused
-	case errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return model.CauseReset
 	case errors.Is(err, syscall.ETIMEDOUT):
 		return model.CauseTimeout
-	}
-	return model.CauseConnect
-}
-
-// cause says why an open connection broke.
-func cause(errno syscall.Errno) model.Cause {
-	switch errno {
-	case syscall.ECONNREFUSED: // a datagram came back
-		return model.CauseRefused
-	case syscall.ETIMEDOUT:
-		return model.CauseTimeout
-	case syscall.EHOSTUNREACH, syscall.ENETUNREACH:
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return model.CauseConnect
 	}
-	return model.CauseReset
+	return otherwise
 }

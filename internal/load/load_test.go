@@ -38,8 +38,8 @@ func serve(tb testing.TB, handle func(c net.Conn)) netip.AddrPort {
 				return
 			}
 			go func() {
-				defer c.Close()
 				handle(c)
+				_ = c.Close()
 			}()
 		}
 	}()
@@ -100,7 +100,7 @@ func nobody(t *testing.T) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
+	_ = ln.Close()
 	return netip.MustParseAddrPort(ln.Addr().String())
 }
 

@@ -157,7 +157,7 @@ func (c *counts) quantile(q float64) time.Duration {
 	var seen uint64
 	for i, n := range c.cells {
 		if seen += n; n > 0 && seen >= rank {
-			lo, hi := hist.CellBounds(uint32(i)) //nolint:gosec // G115: a small index
+			lo, hi := hist.CellBounds(uint32(i))
 			return (lo + hi) / 2
 		}
 	}

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"net/netip"
 	"syscall"
 	"unsafe"
@@ -16,13 +17,12 @@ const (
 	prSetTimerSlack = 29
 )
 
-func rawRead(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-	return int(n), errno
-}
+func rawRead(fd int, b []byte) (int, syscall.Errno) { return transfer(syscall.SYS_READ, fd, b) }
 
-func rawWrite(fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+func rawWrite(fd int, b []byte) (int, syscall.Errno) { return transfer(syscall.SYS_WRITE, fd, b) }
+
+func transfer(call uintptr, fd int, b []byte) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))) //nolint:gosec // G103: the kernel keeps to the slice, during the call
 	return int(n), errno
 }
 
@@ -42,17 +42,17 @@ type poller struct {
 	coarse bool
 }
 
+// wait returns what has happened within ns nanoseconds, at the latest then.
 func (p *poller) wait(ns int64) []syscall.EpollEvent {
-	var n uintptr
-	var errno syscall.Errno
-	events := uintptr(unsafe.Pointer(unsafe.SliceData(p.events)))
+	n, errno := uintptr(0), syscall.ENOSYS
+	set, room := uintptr(p.fd), uintptr(len(p.events))
 	if !p.coarse {
 		ts := syscall.NsecToTimespec(ns)
-		n, _, errno = syscall.RawSyscall6(sysEpollPwait2, uintptr(p.fd), events, uintptr(len(p.events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+		n, _, errno = syscall.RawSyscall6(sysEpollPwait2, set, uintptr(unsafe.Pointer(unsafe.SliceData(p.events))), room, uintptr(unsafe.Pointer(&ts)), 0, 0) //nolint:gosec // G103: the kernel keeps to the slice, during the call
 		p.coarse = errno == syscall.ENOSYS
 	}
 	if p.coarse {
-		n, _, errno = syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), events, uintptr(len(p.events)), uintptr(ns/1e6), 0, 0)
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, set, uintptr(unsafe.Pointer(unsafe.SliceData(p.events))), room, uintptr(ns/1e6), 0, 0) //nolint:gosec // G103, G115: as above; ns is not negative
 	}
 	if errno != 0 {
 		return nil // interrupted
@@ -97,7 +97,7 @@ func socket(network Network, to address) (fd int, opening bool, err error) {
 	if err == nil {
 		err = syscall.Connect(fd, to.sock)
 	}
-	if err != nil && err != syscall.EINPROGRESS { //nolint:errorlint // the system calls return bare error numbers
+	if err != nil && !errors.Is(err, syscall.EINPROGRESS) {
 		_ = syscall.Close(fd) // nothing was sent on it
 		return -1, false, err
 	}

@@ -68,7 +68,7 @@ func (w *worker) add(s Session, to address) {
 	c.replier, _ = s.(Replier)
 	c.canceller, _ = s.(Canceller)
 	for i := range c.slots {
-		c.slots[i].conn, c.slots[i].id = c, uint32(i) //nolint:gosec // G115: a small index
+		c.slots[i].conn, c.slots[i].id = c, uint32(i)
 	}
 	w.conns = append(w.conns, c)
 }

@@ -1,8 +1,9 @@
 // Package echo is a server made to be measured against: it answers at once,
-// says who it is, and costs as little as a server can. HTTP/1.1 and h2c.
+// says who it is, and costs little. It speaks HTTP/1.1 and h2c on one port.
 package echo
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,33 +27,34 @@ func Plugin() model.Plugin[model.App] {
 		Name:    Name,
 		Summary: "our own HTTP/1.1 and h2c server; stamps its identity on every answer",
 		New: func(config json.RawMessage) (model.App, error) {
-			if len(config) > 0 && string(config) != "{}" && string(config) != "null" {
-				return nil, fmt.Errorf("echo takes no configuration besides replicas, not %s", config)
+			if s := string(bytes.TrimSpace(config)); s != "" && s != "null" && s != "{}" {
+				return nil, fmt.Errorf("echo takes no configuration, not %s", s)
 			}
 			return App{}, nil
 		},
 	}
 }
 
-// Deploy starts the servers; they end with the site.
+// Deploy starts the servers; they end with the site. It returns before they
+// listen: the ready gate waits for that.
 func (App) Deploy(ctx context.Context, s model.Site) (model.Endpoints, error) {
 	var all model.Endpoints
 	for _, blueprint := range s.Topology().Services {
 		svc, err := s.Service(blueprint.Name)
 		if err != nil {
-			return all, err
+			return all, fmt.Errorf("deploying echo: %w", err)
 		}
 		all.Service = svc.Name
 		for _, name := range svc.Pods {
 			b, err := start(ctx, s, name, svc.TargetPort)
 			if err != nil {
-				return all, fmt.Errorf("echo in %s: %w", name, err)
+				return all, fmt.Errorf("deploying echo in pod %s: %w", name, err)
 			}
 			all.Backends = append(all.Backends, b)
 		}
 	}
 	if len(all.Backends) == 0 {
-		return all, errors.New("echo: the topology has no service with pods")
+		return all, errors.New("deploying echo: the topology has no service with pods")
 	}
 	return all, nil
 }
@@ -62,11 +64,14 @@ func start(ctx context.Context, s model.Site, name string, port uint16) (model.B
 	if err != nil {
 		return model.Backend{}, err
 	}
-	// The wildcard, because sidecars reach the app on loopback.
-	listen := netip.AddrPortFrom(netip.IPv4Unspecified(), port)
+	// All addresses, because sidecars reach the app on loopback.
+	all := netip.IPv4Unspecified()
+	if pod.Addr().Is6() {
+		all = netip.IPv6Unspecified()
+	}
 	_, err = pod.Start(ctx, model.Process{
 		Name: Name, Component: model.ComponentApp,
-		Command: []string{"{self}", "echo", "--listen", listen.String(), "--identity", name},
+		Command: []string{"{self}", "echo", "--listen", netip.AddrPortFrom(all, port).String(), "--identity", name},
 	})
 	return model.Backend{Pod: name, Identity: name, Addr: netip.AddrPortFrom(pod.Addr(), port)}, err
 }

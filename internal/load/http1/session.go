@@ -125,8 +125,11 @@ func (s *session) step(b []byte) (n int, done bool, err error) {
 	if err != nil || !whole {
 		return n, false, err
 	}
-	line := bytes.TrimSuffix(s.kept[s.lineAt:len(s.kept)-1], []byte("\r"))
-	done, err = s.line(line)
+	end := len(s.kept) - 1
+	if end > s.lineAt && s.kept[end-1] == '\r' {
+		end--
+	}
+	done, err = s.line(s.kept[s.lineAt:end])
 	return n, done, err
 }
 
@@ -213,37 +216,41 @@ func (s *session) status(line []byte) error {
 }
 
 func (s *session) header(line []byte) error {
-	name, value, ok := bytes.Cut(line, []byte(":"))
-	if !ok || len(name) == 0 || name[0] == ' ' || name[0] == '\t' {
+	colon := bytes.IndexByte(line, ':')
+	if colon <= 0 || line[0] == ' ' || line[0] == '\t' {
 		return errGarbage
 	}
-	value = bytes.Trim(value, " \t")
-	switch len(name) {
-	case len("content-length"):
-		if fold(name, "content-length") {
-			n, ok := number(value)
-			if !ok || (s.length >= 0 && s.length != n) {
-				return errGarbage
-			}
-			s.length = n
+	name, value := line[:colon], line[colon+1:]
+	switch {
+	case fold(name, "content-length"):
+		n, ok := number(trim(value))
+		if !ok || (s.length >= 0 && s.length != n) {
+			return errGarbage
 		}
-	case len("transfer-encoding"):
-		if fold(name, "transfer-encoding") {
-			s.chunked = has(value, "chunked")
-			s.coded = !s.chunked
-		}
-	case len("connection"):
-		if fold(name, "connection") {
-			s.keepAlive = (s.keepAlive || has(value, "keep-alive")) && !has(value, "close")
-		}
-	case len(IdentityHeader):
-		if fold(name, IdentityHeader) {
-			at := s.lineAt + bytes.IndexByte(line, ':') + 1
-			at += bytes.Index(s.kept[at:], value)
-			s.identity = [2]int{at, at + len(value)}
-		}
+		s.length = n
+	case fold(name, "transfer-encoding"):
+		s.chunked = has(value, "chunked")
+		s.coded = !s.chunked
+	case fold(name, "connection"):
+		s.keepAlive = (s.keepAlive || has(value, "keep-alive")) && !has(value, "close")
+	case fold(name, IdentityHeader):
+		at := s.lineAt + colon + 1
+		id := trim(value)
+		at += bytes.Index(value, id)
+		s.identity = [2]int{at, at + len(id)}
 	}
 	return nil
+}
+
+// trim takes the spaces off both ends.
+func trim(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
 }
 
 // headerEnd decides what follows the header.
@@ -341,7 +348,7 @@ func has(list []byte, word string) bool {
 	for len(list) > 0 {
 		var item []byte
 		item, list, _ = bytes.Cut(list, []byte(","))
-		if fold(bytes.Trim(item, " \t"), word) {
+		if fold(trim(item), word) {
 			return true
 		}
 	}
