@@ -241,6 +241,11 @@ func (r *Run) readRecords() error {
 	if err != nil {
 		return fmt.Errorf("reading the run's records: %w", err)
 	}
+	return r.parse(raw)
+}
+
+// parse reads records, up to a torn last one.
+func (r *Run) parse(raw []byte) error {
 	r.Head = digest(r.Plan)
 	for in := bufio.NewReader(bytes.NewReader(raw)); ; {
 		line, eof := in.ReadBytes('\n')
