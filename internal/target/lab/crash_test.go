@@ -375,20 +375,3 @@ func TestExec(t *testing.T) {
 		t.Errorf("%q, %d", out, code)
 	}
 }
-
-func TestProbes(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for _, p := range labtest.Need(t).Probes(t.Context()) {
-		if seen[p.Name] {
-			t.Errorf("%s is probed twice", p.Name)
-		}
-		seen[p.Name] = true
-		if p.Detail == "" || p.Needed == "" || !p.OK && p.Hint == "" {
-			t.Errorf("%+v", p)
-		}
-		if !p.OK && (p.Name == "device veth" || p.Name == "device bridge") {
-			t.Errorf("%+v, but this test has them", p)
-		}
-	}
-}

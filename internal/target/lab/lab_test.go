@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	labtest.Main(m, labtest.Commands{"burn": burn, "stubborn": stubborn, "cat": cat, "nest": nest, "exec": execIn})
+	labtest.Main(m, labtest.Commands{"burn": burn, "stubborn": stubborn, "cat": cat, "nest": nest, "exec": execIn, "probe": probe})
 }
 
 // burn keeps one CPU busy for as long as its argument says.

@@ -1,0 +1,226 @@
+// The report model as Go writes it (internal/report/model.go). Values are in SI
+// units: seconds, bytes, shares (0 to 1), requests per second. A test in
+// internal/report/html compares every field below with the Go structs.
+
+export interface Model {
+  schema: number;
+  name: string;
+  question: string;
+  answer: string[];
+  run: Run;
+  variants: Variant[];
+  loads: Load[];
+  metrics: Metric[];
+  cells: Cell[];
+  comparisons: Comparison[];
+  curves: Curve[];
+  timelines: Timeline[];
+  resources: Resource[];
+  ledger: LedgerRow[];
+  topology: Topology;
+  findings: Finding[];
+  trials: Trial[];
+  gates: Gate[];
+  provenance: Entry[];
+  unavailable?: string[];
+}
+
+export interface Run {
+  id: string;
+  started: string;
+  took_s: number;
+  target: string;
+  command: string;
+  verify: string;
+  baseline: string;
+  blocks: number;
+  planned_trials: number;
+  done_trials: number;
+  failed_trials: number;
+  complete: boolean;
+  stopped: string;
+  plan_digest: string;
+  /** A string where it is too large for a JavaScript number. */
+  seed: number | string;
+  version: string;
+  level: number;
+}
+
+export interface Variant {
+  name: string;
+  stack: string[];
+  baseline: boolean;
+  control: boolean;
+}
+
+export interface Load {
+  name: string;
+  text: string;
+  model: string;
+  response_is_service: boolean;
+  seconds: number;
+}
+
+export interface Metric {
+  name: string;
+  label: string;
+  unit: string;
+  better: string;
+  primary: boolean;
+}
+
+export interface Estimate {
+  value: number;
+  lo: number;
+  hi: number;
+  n: number;
+  method: string;
+}
+
+export interface Cell {
+  variant: string;
+  load: string;
+  metric: string;
+  values: Value[];
+  estimate?: Estimate;
+  reason?: string;
+  pooled?: boolean;
+  text?: string;
+}
+
+export interface Value {
+  trial: number;
+  block: number;
+  value: number;
+  invalid?: boolean;
+}
+
+/** "different", "~", "equivalent" or "unknown". */
+export type Verdict = string;
+
+export interface Comparison {
+  variant: string;
+  load: string;
+  metric: string;
+  difference?: Estimate;
+  ratio?: Estimate;
+  p: number;
+  p_holm: number;
+  exploratory: boolean;
+  verdict: Verdict;
+  reason?: string;
+  floor: number;
+  detectable: number;
+}
+
+export interface Curve {
+  variant: string;
+  load: string;
+  kind: string;
+  n: number;
+  points: CurvePoint[];
+}
+
+export interface CurvePoint {
+  q: number;
+  value: number;
+  lo: number;
+  hi: number;
+}
+
+export interface Timeline {
+  trial: number;
+  slot_s: number;
+  bounds_s: number[];
+  /** [slot, bound index, count] */
+  cells: [number, number, number][];
+  succeeded: number[];
+  failed: number[];
+  mean_s: number[];
+  max_s: number[];
+}
+
+export interface Resource {
+  variant: string;
+  load: string;
+  component: string;
+  cores?: Estimate;
+  cpu_s_per_1k?: Estimate;
+  throttled_s?: Estimate;
+  memory_bytes?: Estimate;
+}
+
+export interface LedgerRow {
+  key: string;
+  differs: boolean;
+  cells: LedgerCell[];
+}
+
+export interface LedgerCell {
+  values: string[];
+  sources: string[];
+  claimed?: string;
+  broken?: boolean;
+}
+
+export interface Topology {
+  nodes: Node[];
+  paths: Path[];
+}
+
+export interface Node {
+  region: string;
+  cluster: string;
+  name: string;
+  pods: Pod[];
+}
+
+export interface Pod {
+  name: string;
+  role: string;
+}
+
+export interface Path {
+  variant: string;
+  hops: string[];
+}
+
+export interface Trial {
+  index: number;
+  block: number;
+  order: number;
+  variant: string;
+  load: string;
+  state: string;
+  error?: string;
+  started: string;
+  rate: number;
+  p50_s: number;
+  p99_s: number;
+  success: number;
+  logs?: string[];
+}
+
+export interface Gate {
+  text: string;
+  passed: boolean;
+  value: number;
+  detail: string;
+}
+
+export interface Entry {
+  key: string;
+  value: string;
+}
+
+/** From internal/model: one doubt about a trial, a group of trials or a comparison. */
+export interface Finding {
+  rule: string;
+  severity: string;
+  variant?: string;
+  load?: string;
+  trials?: number[];
+  cause: string;
+  evidence: string;
+  advice: string;
+}

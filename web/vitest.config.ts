@@ -1,0 +1,4 @@
+// Unit tests: pure functions, no browser.
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({ test: { include: ["test/**/*.test.ts"] } });
