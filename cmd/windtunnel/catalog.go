@@ -13,6 +13,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/load/http1"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report/csv"
+	"github.com/windtunnel/windtunnel/internal/report/html"
 	"github.com/windtunnel/windtunnel/internal/report/json"
 	"github.com/windtunnel/windtunnel/internal/report/markdown"
 	"github.com/windtunnel/windtunnel/internal/report/text"
@@ -39,7 +40,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			{Name: "text", Summary: "for a terminal", Format: text.Format{}},
 			{Name: "md", Summary: "for a pull request", Format: markdown.Format{}},
 			{Name: "csv", Summary: "every value of every trial", Format: csv.Format{}},
-			{Name: "html", Summary: "temporary", Format: json.Format{}},
+			{Name: "html", Summary: "one self-contained page", Format: html.Format{}},
 			{Name: "json", Summary: "the report's model", Format: json.Format{}},
 		},
 		Echo: func(ctx context.Context, listen, identity string) error {
