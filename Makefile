@@ -54,7 +54,7 @@ test-web: ## test the report page, in a real browser too
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run e2e
 
 bench-lab: ## measure the lab: 1,000 pods on 10 nodes
-	$(GO) test -run '^$$' -bench Lab -benchtime 5x ./internal/target/lab
+	$(GO) test -run '^$$' -bench ThousandPods -benchtime 5x ./internal/target/lab
 
 schema: build ## write schema/study.schema.json from the catalog
 	bin/windtunnel schema > schema/study.schema.json

@@ -138,7 +138,7 @@ func TestKill(t *testing.T) { //nolint:paralleltest // looks at all processes of
 	}
 	had := 0
 	for kill := range 20 {
-		cmd := exec.Command(bin, arguments(t, file, out)...) //nolint:noctx // killed below
+		cmd := exec.Command(bin, arguments(t, file, out)...)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

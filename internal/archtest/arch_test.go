@@ -45,7 +45,7 @@ func layers() map[string][]string {
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
 		"internal/report/":  {"internal/model", "internal/report"},
 		"internal/sample/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
-		"internal/target/":  {"internal/model", "internal/hist", "internal/sys", "internal/sample/"},
+		"internal/target/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
 		"internal/layer/":   {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
 		"internal/app/":     {"internal/model", "internal/hist", "internal/sys"},
 		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report"},

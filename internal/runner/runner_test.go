@@ -67,7 +67,7 @@ func (p *pod) Addr() netip.Addr { return p.site.target.addr.Addr() }
 func (p *pod) Start(context.Context, model.Process) (model.Running, error) {
 	ours, theirs := net.Pipe()
 	r := &running{pipe: ours, done: make(chan struct{})}
-	go func() {
+	go func() { //nolint:contextcheck // a process outlives the call that starts it
 		defer close(r.done)
 		defer theirs.Close()                                                                         //nolint:errcheck // a pipe in memory
 		_ = agent.Serve(context.Background(), theirs, agent.Protocols{http1.Name: http1.Protocol{}}) // ends with the pipe

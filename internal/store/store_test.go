@@ -72,7 +72,7 @@ func TestTornRecordIsCutOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, raw[:len(raw)-torn], 0o600); err != nil {
+		if err = os.WriteFile(path, raw[:len(raw)-torn], 0o600); err != nil {
 			t.Fatal(err)
 		}
 		r := open(t, dir)

@@ -3,6 +3,7 @@ package envoy
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -99,9 +100,7 @@ func retries() object {
 // httpManager is an HTTP connection manager that sends everything to one cluster.
 func httpManager(stat, cluster string, route, more object) object {
 	to := object{"cluster": cluster, "timeout": "0s"}
-	for k, v := range route {
-		to[k] = v
-	}
+	maps.Copy(to, route)
 	config := object{
 		"stat_prefix": stat, "codec_type": "AUTO", "server_header_transformation": "PASS_THROUGH",
 		"route_config": object{"name": stat, "virtual_hosts": list{object{
@@ -109,9 +108,7 @@ func httpManager(stat, cluster string, route, more object) object {
 		}}},
 		"http_filters": list{object{"name": "envoy.filters.http.router", "typed_config": typed("envoy.extensions.filters.http.router.v3.Router", object{})}},
 	}
-	for k, v := range more {
-		config[k] = v
-	}
+	maps.Copy(config, more)
 	return object{"name": "envoy.filters.network.http_connection_manager", "typed_config": typed("envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", config)}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
@@ -153,7 +154,7 @@ func (l *Layer) start(ctx context.Context, m *mesh, sc *sidecar, program string)
 	}
 	sc.process, err = sc.pod.Start(ctx, model.Process{
 		Name: Name, Component: model.ComponentSidecar, Files: files,
-		Command: []string{program, "-c", "{dir}/envoy.json", "--concurrency", fmt.Sprint(l.config.Concurrency), "--disable-hot-restart", "-l", "warning"},
+		Command: []string{program, "-c", "{dir}/envoy.json", "--concurrency", strconv.Itoa(l.config.Concurrency), "--disable-hot-restart", "-l", "warning"},
 		Limits:  model.Limits{CPU: l.config.CPU, Memory: l.config.Memory},
 	})
 	if err != nil {
@@ -169,7 +170,7 @@ func (sc *sidecar) live(ctx context.Context) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		body, err := sc.admin("/ready")
+		body, err := sc.admin(ctx, "/ready")
 		if err == nil && bytes.HasPrefix(body, []byte("LIVE")) {
 			return nil
 		}

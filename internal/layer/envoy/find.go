@@ -17,7 +17,7 @@ const installed = ".tools/envoy/envoy/_bin/envoy"
 func Find(explicit string) (string, error) {
 	if explicit != "" {
 		if _, err := os.Stat(explicit); err != nil {
-			return "", unsupported(fmt.Sprintf("no program at %s", explicit))
+			return "", unsupported("no program at " + explicit)
 		}
 		return explicit, nil
 	}

@@ -102,16 +102,17 @@ func (m *mesh) leaf(role string) (cert, key []byte, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making %s's key: %w", role, err)
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
+	serial := make([]byte, 16)
+	if _, err = rand.Read(serial); err != nil {
 		return nil, nil, fmt.Errorf("making %s's certificate: %w", role, err)
 	}
+	serial[0] &= 0x7f // a positive number
 	uri, err := url.Parse(identity(role))
 	if err != nil {
 		return nil, nil, fmt.Errorf("making %s's identity: %w", role, err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(certLife), URIs: []*url.URL{uri},
+		SerialNumber: new(big.Int).SetBytes(serial), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(certLife), URIs: []*url.URL{uri},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, m.ca, &private.PublicKey, m.caKey)

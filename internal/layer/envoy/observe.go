@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,36 +23,43 @@ import (
 const maxAdmin = 8 << 20
 
 // admin asks the sidecar's admin interface, from inside the pod.
-func (sc *sidecar) admin(path string) (body []byte, err error) {
+func (sc *sidecar) admin(ctx context.Context, path string) (body []byte, err error) {
 	err = sc.ns.InNetwork(func() error {
 		// The connection is made on this thread: a http.Client would make it
 		// on another, outside the pod.
-		conn, err := net.DialTimeout("tcp4", "127.0.0.1:"+strconv.Itoa(portAdmin), time.Second)
-		if err != nil {
-			return err
+		dialer := net.Dialer{Timeout: time.Second}
+		conn, dialErr := dialer.DialContext(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(portAdmin))
+		if dialErr != nil {
+			return dialErr
 		}
 		defer conn.Close() //nolint:errcheck // only read
-		if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n", path); err != nil {
-			return err
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close() //nolint:errcheck // only read
-		body, err = io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
-		if err == nil && resp.StatusCode != http.StatusOK {
-			err = fmt.Errorf("status %d", resp.StatusCode)
-		}
+		body, err = ask(conn, path)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("asking the Envoy in %s for %s: %w", sc.pod.Name(), path, err)
 	}
 	return body, nil
+}
+
+// ask sends one request and reads the whole answer.
+func ask(conn net.Conn, path string) ([]byte, error) {
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n", path); err != nil {
+		return nil, err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAdmin))
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return body, err
 }
 
 // Claims are what Observe, the wire and the app's answers must show.
@@ -66,20 +74,17 @@ func (l *Layer) Claims() []model.Claim {
 }
 
 // Observe reads every sidecar's counters and live configuration.
-func (l *Layer) Observe(_ context.Context, _ model.Site) (model.Ledger, error) {
+func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
 	var ledger model.Ledger
 	add := func(key, value, source string) {
 		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
-		for _, have := range ledger {
-			if have == f {
-				return
-			}
+		if !slices.Contains(ledger, f) {
+			ledger = append(ledger, f)
 		}
-		ledger = append(ledger, f)
 	}
 	inPath, retried := map[string]bool{}, uint64(0)
 	for _, sc := range l.sidecars {
-		raw, err := sc.admin("/stats")
+		raw, err := sc.admin(ctx, "/stats")
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +100,7 @@ func (l *Layer) Observe(_ context.Context, _ model.Site) (model.Ledger, error) {
 		for _, v := range st.ciphers {
 			add("TLS cipher", v, model.SourceCounters)
 		}
-		info, err := sc.version()
+		info, err := sc.version(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -119,8 +124,8 @@ func tlsSeen(l model.Ledger) bool {
 	return false
 }
 
-func (sc *sidecar) version() (string, error) {
-	raw, err := sc.admin("/server_info")
+func (sc *sidecar) version(ctx context.Context) (string, error) {
+	raw, err := sc.admin(ctx, "/server_info")
 	if err != nil {
 		return "", err
 	}
@@ -172,11 +177,11 @@ func parseStats(raw []byte) stats {
 
 // Artefacts are the live configurations. Envoy itself leaves private keys out;
 // that none is in them is checked all the same.
-func (l *Layer) Artefacts(context.Context, model.Site) (map[string][]byte, error) {
+func (l *Layer) Artefacts(ctx context.Context, _ model.Site) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	secret := regexp.MustCompile(`PRIVATE KEY`)
 	for _, sc := range l.sidecars {
-		dump, err := sc.admin("/config_dump")
+		dump, err := sc.admin(ctx, "/config_dump")
 		if err != nil {
 			return nil, err
 		}
