@@ -74,13 +74,16 @@ func row(m *Model, v Variant, l Load) []string {
 // reasons are listed once below the tables.
 func (m *Model) cellText(variant, load, name string) string {
 	c := m.Cell(variant, load, name)
-	if c == nil || (c.Estimate == nil && c.Text == "") {
+	def, _ := metric.Lookup(name)
+	switch {
+	case c != nil && c.Text != "":
+		return c.Text
+	case c != nil && c.Estimate != nil:
+	case len(m.Unavailable) > 0 && (def.Unit == metric.UnitCPUPer1k || def.Unit == metric.UnitBytes):
+		return "not available here"
+	default:
 		return "-"
 	}
-	if c.Text != "" {
-		return c.Text
-	}
-	def, _ := metric.Lookup(name)
 	return FormatValue(def.Unit, c.Estimate.Value)
 }
 

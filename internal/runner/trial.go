@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
@@ -223,13 +224,24 @@ func (t *trial) gate(ctx context.Context) error {
 // answers are the facts that the right answers themselves carry.
 func answers(r model.Ready) model.Ledger {
 	var l model.Ledger
-	if peer := r.Headers["x-windtunnel-peer"]; peer != "" {
+	if peer := peerURI(r.Headers["x-windtunnel-peer"]); peer != "" {
 		l = append(l, model.Fact{Layer: "app", Key: model.FactPeer, Value: peer, Source: model.SourceAnswer})
 	}
 	if server := r.Headers["server"]; server != "" {
 		l = append(l, model.Fact{Layer: "app", Key: "server header", Value: server, Source: model.SourceAnswer})
 	}
 	return l
+}
+
+// peerURI finds the client's identity in what a sidecar told the app: the URI
+// of an x-forwarded-client-cert, e.g. "By=...;Hash=...;URI=spiffe://...".
+func peerURI(told string) string {
+	for _, part := range strings.FieldsFunc(told, func(r rune) bool { return r == ';' || r == ',' }) {
+		if uri, ok := strings.CutPrefix(part, "URI="); ok {
+			return uri
+		}
+	}
+	return told
 }
 
 func (t *trial) identities() []string {

@@ -118,7 +118,7 @@ func (s *site) subjects() []cgroup.Subject {
 // Unavailable says what this host cannot tell.
 func (s *site) Unavailable() []string {
 	if s.cgroup == nil {
-		return []string{"cgroup CPU and memory: not available here: " + s.target.noGroup}
+		return []string{"CPU and memory per component: not available here: " + strings.ReplaceAll(s.target.noGroup, "\n", "; ")}
 	}
 	return nil
 }
