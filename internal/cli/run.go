@@ -278,7 +278,7 @@ func (a *app) open(j job) (w *store.Writer, finished []model.Outcome, err error)
 		return nil, nil, fmt.Errorf("encoding the plan: %w", err)
 	}
 	meta := store.Meta{
-		ID: filepath.Base(j.dir), Created: session.Started, Study: j.plan.Study.Name, StudySource: j.source,
+		ID: filepath.Base(j.dir), Dir: j.dir, Created: session.Started, Study: j.plan.Study.Name, StudySource: j.source,
 		PlanDigest: j.plan.Digest, Command: "windtunnel " + strings.Join(a.env.Args, " "),
 	}
 	if w, err = store.Create(j.dir, meta, j.study, append(frozen, '\n')); err != nil {

@@ -98,8 +98,8 @@ func (b *builder) completeBlocks() int {
 func describeRun(run *store.Run, p plan.Plan) Run {
 	r := Run{
 		ID: run.Meta.ID, Started: run.Meta.Created, Target: p.Study.Target, Command: run.Meta.Command,
-		Verify: "windtunnel verify runs/" + run.Meta.ID, Baseline: p.Study.Baseline, Planned: len(p.Trials), Done: len(run.Outcomes),
-		PlanDigest: p.Digest, Seed: p.Study.Design.Seed, Level: stats.Level, Stopped: "not finished: windtunnel run --resume runs/" + run.Meta.ID,
+		Verify: "windtunnel verify " + run.Meta.Dir, Baseline: p.Study.Baseline, Planned: len(p.Trials), Done: len(run.Outcomes),
+		PlanDigest: p.Digest, Seed: p.Study.Design.Seed, Level: stats.Level, Stopped: "not finished: windtunnel run --resume " + run.Meta.Dir,
 	}
 	for _, o := range run.Outcomes {
 		if o.Failure != nil {

@@ -46,6 +46,7 @@ const (
 type Meta struct {
 	Schema      int       `json:"schema"`
 	ID          string    `json:"id"`
+	Dir         string    `json:"dir"` // as the user named it
 	Created     time.Time `json:"created"`
 	Study       string    `json:"study"`
 	StudySource string    `json:"study_source"` // a built-in name or the file's base name
