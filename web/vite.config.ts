@@ -6,6 +6,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
 import { digest } from "./scripts/digest";
+import { notices } from "./scripts/notices";
 
 const here = dirname(fileURLToPath(import.meta.url));
 
@@ -35,8 +36,9 @@ function singlePage(): Plugin {
     generateBundle(_, bundle) {
       let script = "";
       let style = "";
+      let modules: string[] = [];
       for (const [name, part] of Object.entries(bundle)) {
-        if (part.type === "chunk") script = part.code.trim();
+        if (part.type === "chunk") [script, modules] = [part.code.trim(), part.moduleIds];
         else if (name.endsWith(".css")) style = String(part.source).trim();
         delete bundle[name];
       }
@@ -45,6 +47,7 @@ function singlePage(): Plugin {
       const parts: Record<string, string> = {
         policy: policy(script),
         sources: digest(here),
+        notices: notices(here, modules),
         style,
         script,
         data: "{{data}}",

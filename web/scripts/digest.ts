@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const single = ["index.html", "package-lock.json", "scripts/digest.ts", "tsconfig.json", "vite.config.ts"];
+const single = ["index.html", "package-lock.json", "scripts/digest.ts", "scripts/notices.ts", "tsconfig.json", "vite.config.ts"];
 
 /** Paths of the sources, sorted, with forward slashes. */
 export function sources(root: string): string[] {

@@ -92,27 +92,52 @@ export async function copy(text: string): Promise<void> {
   if (!done) throw new Error("the browser refused to copy");
 }
 
-/** The chart as a file that stands alone: light, with a background, no style sheet needed. */
-export function standalone(svg: SVGSVGElement, title: string): string {
-  const copied = svg.cloneNode(true) as SVGSVGElement;
-  copied.querySelectorAll("[data-screen]").forEach((e) => e.remove());
-  const { width, height } = size(svg);
-  copied.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copied.setAttribute("width", String(width));
-  copied.setAttribute("height", String(height));
-  copied.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  copied.setAttribute("color", "var(--text)");
-  copied.setAttribute("font-family", "-apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, sans-serif");
-  copied.setAttribute("font-size", "12");
-  copied.removeAttribute("style");
-  const name = document.createElementNS("http://www.w3.org/2000/svg", "title");
-  name.textContent = title;
-  const paper = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  paper.setAttribute("width", "100%");
-  paper.setAttribute("height", "100%");
-  paper.setAttribute("fill", "var(--paper)");
-  copied.prepend(name, paper);
-  return resolve(new XMLSerializer().serializeToString(copied));
+/** A chart as it is saved: its title, and what its colours mean where the chart itself does not say. */
+export interface Picture {
+  svg: SVGSVGElement;
+  title: string;
+  legend: { label: string; color: string }[];
+}
+
+const spaceNS = "http://www.w3.org/2000/svg";
+
+/** The chart as a file that stands alone: light, with title and background, no style sheet needed. */
+export function standalone(p: Picture): string {
+  const { width, height } = size(p);
+  const chart = p.svg.cloneNode(true) as SVGSVGElement;
+  chart.querySelectorAll("[data-screen]").forEach((e) => e.remove());
+  chart.setAttribute("y", String(top(p)));
+  chart.setAttribute("font-size", "12");
+  for (const name of ["style", "role", "aria-label", "font-family"]) chart.removeAttribute(name);
+  const page = element("svg", { width, height, viewBox: `0 0 ${width} ${height}`, color: "var(--text)", "font-size": 12, "font-family": "-apple-system, 'Segoe UI', Roboto, 'Noto Sans', 'Helvetica Neue', Arial, sans-serif" });
+  const heading = element("text", { x: 4, y: 17, "font-size": 13, "font-weight": 600, fill: "var(--text)" }, p.title);
+  page.append(element("title", {}, p.title), element("rect", { width: "100%", height: "100%", fill: "var(--paper)" }), heading, ...legend(p), chart);
+  return resolve(new XMLSerializer().serializeToString(page));
+}
+
+function legend(p: Picture): SVGElement[] {
+  let x = 4;
+  return p.legend.flatMap(({ label, color }) => {
+    const parts = [element("rect", { x, y: 28, width: 11, height: 11, rx: 2, fill: color }), element("text", { x: x + 16, y: 38, fill: "var(--text)" }, label)];
+    x += 36 + 6.6 * label.length;
+    return parts;
+  });
+}
+
+function element(name: string, attributes: Record<string, string | number>, text = ""): SVGElement {
+  const e = document.createElementNS(spaceNS, name);
+  for (const [key, value] of Object.entries(attributes)) e.setAttribute(key, String(value));
+  e.textContent = text;
+  return e;
+}
+
+/** Where the chart begins, under title and legend. */
+function top(p: Picture): number {
+  return p.legend.length > 0 ? 50 : 28;
+}
+
+function size(p: Picture): { width: number; height: number } {
+  return { width: Number(p.svg.getAttribute("width")), height: Number(p.svg.getAttribute("height")) + top(p) };
 }
 
 /** Replaces var(--x) by what it is in the light theme, where a file is most often used. */
@@ -126,20 +151,16 @@ function resolve(text: string): string {
   return out;
 }
 
-function size(svg: SVGSVGElement): { width: number; height: number } {
-  return { width: Number(svg.getAttribute("width")), height: Number(svg.getAttribute("height")) };
-}
-
 /** Saves the chart as an SVG file. */
-export function saveSVG(svg: SVGSVGElement, title: string): void {
-  save(new Blob([standalone(svg, title)], { type: "image/svg+xml" }), `${fileName(title)}.svg`);
+export function saveSVG(p: Picture): void {
+  save(new Blob([standalone(p)], { type: "image/svg+xml" }), `${fileName(p.title)}.svg`);
 }
 
 /** Saves the chart as a PNG file with twice the pixels, for slides and print. */
-export async function savePNG(svg: SVGSVGElement, title: string): Promise<void> {
-  const { width, height } = size(svg);
+export async function savePNG(p: Picture): Promise<void> {
+  const { width, height } = size(p);
   const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(standalone(svg, title))}`;
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(standalone(p))}`;
   await image.decode();
   const canvas = document.createElement("canvas");
   canvas.width = width * 2;
@@ -147,7 +168,7 @@ export async function savePNG(svg: SVGSVGElement, title: string): Promise<void> 
   canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
   const blob = await new Promise<Blob | null>((done) => canvas.toBlob(done, "image/png"));
   if (blob === null) throw new Error("the browser could not draw the picture");
-  save(blob, `${fileName(title)}.png`);
+  save(blob, `${fileName(p.title)}.png`);
 }
 
 function save(blob: Blob, name: string): void {

@@ -73,7 +73,7 @@ func encode(m *report.Model) ([]byte, error) {
 		return nil, fmt.Errorf("compressing the model: %w", err)
 	}
 	_, err = zip.Write(data)
-	if err := errors.Join(err, zip.Close(), text.Close()); err != nil {
+	if err = errors.Join(err, zip.Close(), text.Close()); err != nil {
 		return nil, fmt.Errorf("compressing the model: %w", err)
 	}
 	return packed.Bytes(), nil

@@ -30,6 +30,8 @@ export function Chart(props: {
   /** Redraws when one of these changes. */
   on: unknown[];
   foot?: ComponentChildren;
+  /** What colours mean, for downloads: on the page it stands elsewhere. */
+  legend?: { label: string; color: string }[];
 }): JSX.Element {
   const frame = useRef<HTMLDivElement>(null);
   const width = useWidth(frame);
@@ -57,7 +59,7 @@ export function Chart(props: {
     setAt(at < 0 ? 0 : Math.min(drawn.hits.length - 1, Math.max(0, at + step)));
   };
   const save = (how: typeof saveSVG | typeof savePNG): void => {
-    if (drawn !== null) void how(drawn.svg, props.title);
+    if (drawn !== null) void how({ svg: drawn.svg, title: props.title, legend: props.legend ?? [] });
   };
   return (
     <figure class="chart">

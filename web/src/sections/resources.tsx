@@ -112,7 +112,7 @@ function Bars(props: { load: Load; kind: Kind; components: string[] }): JSX.Elem
     );
   }
   const shown = { names, parts, rows: mine, kind };
-  return <Chart title={`${kind.label}, ${load.name}`} caption={caption} description={names.map((n) => `${n}: ${value(tested(parts, n), kind.unit)}`).join("; ")} draw={(width) => draw(shown, width)} on={[view, state.hide.join(), state.hideParts.join(), load.name, kind]} />;
+  return <Chart title={`${kind.label}, ${load.name}`} caption={caption} description={names.map((n) => `${n}: ${value(tested(parts, n), kind.unit)}`).join("; ")} draw={(width) => draw(shown, width)} on={[view, state.hide.join(), state.hideParts.join(), load.name, kind]} legend={components.map((c, i) => ({ label: c, color: color(c, i) })).filter((c) => !state.hideParts.includes(c.label))} />;
 }
 
 function total(parts: Part[], variant: string): number {

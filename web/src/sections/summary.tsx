@@ -1,7 +1,7 @@
 // The main tables, one a load: like the table on the terminal.
 import type { ComponentChildren, JSX } from "preact";
-import { differenceParts, difference, interval, ratio, value } from "../format";
-import type { Cell, Comparison, Load, Metric, Variant } from "../model";
+import { differenceParts, difference, interval, ratio, ratioParts, value } from "../format";
+import type { Cell, Comparison, Estimate, Load, Metric, Variant } from "../model";
 import { FindingCount, Mark, Section, Swatch, counted } from "../parts/controls";
 import { usePage } from "../parts/context";
 import { Table, type Column } from "../parts/table";
@@ -92,7 +92,11 @@ function valueColumn(view: View, load: string, m: Metric, head: string, under?: 
     ...(under ? { under } : {}),
     title: m.label,
     numeric: true,
-    text: (v) => cellText(cell(v), m),
+    // As on the terminal: latencies without, CPU with its interval.
+    text: (v) => {
+      const e = cell(v)?.estimate;
+      return e && m.unit === "s/1k requests" ? interval(e, m.unit) : cellText(cell(v), m);
+    },
     cell: (v) => <CellValue cell={cell(v)} metric={m} mark={<Mark findings={marks(view, v.name, load, m.name)} />} />,
     sort: (v) => cell(v)?.estimate?.value,
     raw: [
@@ -118,8 +122,14 @@ function CellValue(props: { cell: Cell | undefined; metric: Metric; mark: Compon
       {props.mark}
       {cell.text ? pretty(cell.text) : value(cell.estimate?.value ?? Number.NaN, metric.unit)}
       {cell.pooled && <sup title="pooled over trials: one alone has too few samples">p</sup>}
+      {cell.estimate && !cell.text && <span class="interval">{bounds(cell.estimate, metric)}</span>}
     </span>
   );
+}
+
+/** The interval alone: its value stands above it. */
+function bounds(e: Estimate, m: Metric): string {
+  return /\[.*\]$/.exec(interval(e, m.unit))?.[0] ?? "";
 }
 
 /** What is known of a cell in one line. */
@@ -163,6 +173,16 @@ function ratioColumn(view: View, load: string, m: Metric): Column<Variant> {
     title: `ratio of ${m.label} to ${view.baseline}`,
     numeric: true,
     text: (v) => ratioText(of(v)),
+    cell: (v) => {
+      const r = of(v)?.ratio;
+      return r && of(v)?.verdict === "different" ? (
+        <>
+          {ratio(r.value)} <span class="interval">{ratioParts(r).interval}</span>
+        </>
+      ) : (
+        ""
+      );
+    },
     sort: (v) => of(v)?.ratio?.value,
     raw: [
       { head: "ratio", of: (v) => of(v)?.ratio?.value },
