@@ -50,7 +50,10 @@ func gate(ctx context.Context, j GateJob, protocols Protocols) (model.Ready, err
 	began := time.Now()
 	for i := 0; g.ready.Streak < j.Streak && limited.Err() == nil; i++ {
 		if err := g.connection(limited, j.Targets[i%len(j.Targets)], newSession()); err != nil {
-			g.ready.Streak, g.ready.LastError = 0, err.Error()
+			g.ready.Streak = 0
+			if limited.Err() == nil || g.ready.LastError == "" {
+				g.ready.LastError = err.Error() // one cut short by the end of the gate says nothing
+			}
 			pause(limited, gatePause)
 		}
 	}
