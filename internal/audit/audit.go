@@ -54,7 +54,7 @@ func Invalid(findings []model.Finding) map[int]bool {
 type TrialRule struct {
 	Name string
 	// Doc says what the rule looks for and why; Saved names the published
-	// study that it would have saved (docs/findings.md is made from these).
+	// study that it would have saved.
 	Doc    string
 	Saved  string
 	Advice string

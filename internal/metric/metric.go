@@ -7,6 +7,7 @@
 package metric
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -167,12 +168,17 @@ func cpu(o *model.Outcome, part string) (float64, error) {
 func memory(o *model.Outcome, part string) (float64, error) {
 	var sum float64
 	found := false
+	sampled := false
 	for _, u := range Usages(o) {
+		sampled = sampled || u.MemoryPeak > 0
 		if belongs(u.Component, part) {
 			sum, found = sum+u.MemoryPeak, true
 		}
 	}
-	if !found {
+	switch {
+	case !sampled:
+		return 0, errors.New("memory was not sampled")
+	case !found:
 		return absent(o, part)
 	}
 	return sum, nil
