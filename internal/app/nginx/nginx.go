@@ -134,7 +134,7 @@ http {
   scgi_temp_path {dir}/scgi;
   keepalive_requests %d;
   keepalive_timeout 600s;
-  map $http_x_forwarded_client_cert $peer { default ""; "~URI=(?<uri>[^;,]+)" $uri; }
+  map $http_x_forwarded_client_cert $peer { default ""; "~URI=(?<peer_uri>[^;,]+)" $peer_uri; }
   server {
     listen 0.0.0.0:%d backlog=4096;
     add_header x-windtunnel-identity %s always;
