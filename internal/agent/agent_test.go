@@ -126,7 +126,7 @@ func TestGateThatDoesNotPass(t *testing.T) {
 				t.Fatal(err)
 			}
 			if ready.Passed || ready.Attempts == 0 || !strings.Contains(ready.LastError, tt.want) {
-				t.Errorf("passed %v after %d attempts, last error %q, want %q", ready.Passed, ready.Attempts, ready.LastError, tt.want)
+				t.Errorf("passed %v after %d attempts in %s, last error %q, want %q", ready.Passed, ready.Attempts, ready.Took, ready.LastError, tt.want)
 			}
 		})
 	}

@@ -26,5 +26,8 @@ func (d Digest) parts() (sum uint32, bodyBytes int64, err error) {
 	if _, err := fmt.Sscanf(string(d), "crc32c:%08x/%d", &sum, &bodyBytes); err != nil {
 		return 0, 0, fmt.Errorf("reading the payload digest %q: %w", d, err)
 	}
+	if again := (&Answer{Sum: sum, BodyBytes: bodyBytes}).Digest(); again != d {
+		return 0, 0, fmt.Errorf("reading the payload digest %q: it would be written %q", d, again)
+	}
 	return sum, bodyBytes, nil
 }

@@ -50,7 +50,7 @@ describe("the whole page", () => {
     expect(await o.page.locator("#resources svg[role=img]").count()).toBe(2);
     expect(await o.page.locator("#ledger tbody tr").count()).toBe(model.ledger.length);
     expect(await o.page.locator("#topology svg.topology").count()).toBe(1);
-    expect(await o.page.locator(".findings > li").count()).toBe(model.findings.length);
+    expect(await o.page.locator(".findings dt").count()).toBe(model.findings.length);
     expect(await o.page.locator("#provenance .trial").count()).toBe(model.trials.length);
     expect(await o.page.locator("#provenance tbody tr").count()).toBe(model.trials.length);
   });
@@ -247,10 +247,20 @@ describe("the whole page", () => {
 
   test("findings are filtered from where they are counted", async () => {
     await o.page.locator("#summary .finding-count").first().click();
-    expect(await o.page.locator(".findings > li").count()).toBeLessThan(model.findings.length);
+    expect(await o.page.locator(".findings dt").count()).toBeLessThan(model.findings.length);
     expect(o.page.url()).toContain("section=findings");
     await o.page.locator("#findings .chip").click();
+    expect(await o.page.locator(".findings dt").count()).toBe(model.findings.length);
+  });
+
+  test("findings that say the same are one entry", async () => {
+    await o.page.context().close();
+    const m = structuredClone(model);
+    const first = m.findings[0]!;
+    m.findings.push({ ...first, variant: "direct", evidence: "elsewhere" });
+    o = await open(browser, write(m));
     expect(await o.page.locator(".findings > li").count()).toBe(model.findings.length);
+    expect(await o.page.locator(".findings > li", { hasText: first.cause }).locator("dd").allTextContents()).toEqual([first.evidence, "elsewhere"]);
   });
 
   test("the path of another variant is drawn", async () => {

@@ -140,9 +140,10 @@ export function interval(e: Estimate, unit: string): string {
 
 /** "+672 µs [+655, +690]": the number of the difference and of its interval, apart. */
 export function differenceParts(e: Estimate, unit: string): { value: string; interval: string } {
-  const largest = Math.max(Math.abs(e.value), Math.abs(e.lo), Math.abs(e.hi));
-  const s = scaleOf(unit, largest);
-  const places = unit === "share" ? Math.min(4, decimals(largest * 100)) : decimals(largest * s.by);
+  // As the other formats choose it: by the value, unless the interval dwarfs it.
+  const size = Math.max(Math.abs(e.value), Math.max(Math.abs(e.lo), Math.abs(e.hi)) / 2);
+  const s = scaleOf(unit, size);
+  const places = unit === "share" ? Math.min(4, decimals(size * 100)) : decimals(size * s.by);
   const signed = (x: number): string => {
     const text = fixed(Math.abs(x * s.by), places);
     return Number(text.replace(/,/g, "")) === 0 ? text : sign(x) + text;
@@ -221,7 +222,7 @@ export function plural(n: number, noun: string): string {
   return `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 }
 
-/** What a metric's values are called in a table head, where the scaled unit differs from the model's. */
-export function unitLabel(unit: string): string {
-  return unit === "s/1k requests" ? "per request" : "";
+/** Signs as typographers set them. */
+export function pretty(text: string): string {
+  return text.replace(/>=/g, "≥").replace(/<=/g, "≤").replace(/\+-/g, "±").replace(/ %/g, "\u00a0%");
 }

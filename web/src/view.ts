@@ -142,8 +142,8 @@ export function worst(findings: Finding[]): string | undefined {
 }
 
 /**
- * The findings that stand as marks beside one number. Findings that name
- * quantiles ("p99.9 rests on ...") concern only those; the others concern every
+ * The findings that stand as marks beside one number. Findings whose
+ * cause names quantiles ("p99.9 rests on ...") concern only those; the others concern every
  * number of their variant and load, if they are more than notes.
  */
 export function marks(view: View, variant: string, load: string, metric: string): Finding[] {
@@ -151,7 +151,7 @@ export function marks(view: View, variant: string, load: string, metric: string)
     // Trials that are in no estimate do not make it doubtful.
     const left = (f.trials ?? []).map((i) => view.trial(i)?.state);
     if (left.length > 0 && left.every((s) => s !== undefined && s !== "done")) return false;
-    const named = `${f.cause} ${f.evidence}`.match(/\bp\d+(\.\d+)?\b/g);
+    const named = f.cause.match(/\bp\d+(\.\d+)?\b/g);
     if (named !== null) return named.some((q) => metric.endsWith(`.${q}`));
     return f.severity !== "note";
   });

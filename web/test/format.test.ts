@@ -49,6 +49,7 @@ describe("differences", () => {
     [estimate(672e-6, 655e-6, 690e-6), "s", "+672 µs", "[+655, +690]"],
     [estimate(0.8e-6, -2.1e-6, 3.4e-6), "s", "+0.80 µs", "[−2.10, +3.40]"],
     [estimate(-1.5e-3, -2e-3, -1e-3), "s", "−1.50 ms", "[−2.00, −1.00]"],
+    [estimate(665e-6, 629e-6, 1690e-6), "s", "+665 µs", "[+629, +1,690]"],
     [estimate(0, 0, 0), "s", "0 µs", "[0, 0]"],
     [estimate(-0.0001, -0.0002, 0), "share", "−0.0100 points", "[−0.0200, 0.0000]"],
     [estimate(0.62, 0.6, 0.64), "s/1k requests", "+620 µs", "[+600, +640]"],
@@ -116,4 +117,8 @@ test("small words", () => {
   expect(f.plural(1200, "trial")).toBe("1,200 trials");
   expect(f.probability(0.00004)).toBe("< 0.001");
   expect(f.probability(0.03125)).toBe("0.031");
+});
+
+test("signs as typographers set them", () => {
+  expect(f.pretty(">= 99.98 %, +-4 us, <= 1")).toBe("≥ 99.98\u00a0%, ±4 us, ≤ 1");
 });

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { Command, Glyph } from "../parts/controls";
 import { usePage } from "../parts/context";
-import { count, date, duration, percentile, plural } from "../format";
+import { count, date, duration, percentile, plural, pretty } from "../format";
 import { wholeRun } from "../view";
 
 export function Answer(): JSX.Element {
@@ -20,7 +20,7 @@ export function Answer(): JSX.Element {
       <div class="answer">
         {model.answer.map((sentence, i) => (
           <p key={i} class={i === 0 ? "first" : ""}>
-            {sentence}
+            {pretty(sentence)}
           </p>
         ))}
         {model.answer.length === 0 && <p>No answer: nothing could be compared.</p>}
@@ -108,7 +108,7 @@ function Gates(): JSX.Element | null {
           <li key={g.text} class={g.passed ? "passed" : "failed"}>
             <span class="result">{g.passed ? "✓ pass" : "✕ fail"}</span>
             <code>{g.text}</code>
-            <span class="detail">{g.detail}</span>
+            <span class="detail">{pretty(g.detail)}</span>
           </li>
         ))}
       </ul>

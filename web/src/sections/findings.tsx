@@ -1,5 +1,6 @@
 // Every doubt: cause, evidence, advice, and where it applies.
 import type { JSX } from "preact";
+import { pretty } from "../format";
 import type { Finding } from "../model";
 import { Chip, Glyph, Section, counted } from "../parts/controls";
 import { usePage } from "../parts/context";
@@ -28,29 +29,51 @@ export function Findings(): JSX.Element {
       }
     >
       <ul class="findings">
-        {list.map((f) => (
-          <li key={`${f.rule}/${where(view, f)}/${f.cause}`} class={f.severity}>
+        {grouped(list).map((g) => (
+          <li key={g.key} class={g.first.severity}>
             <div class="severity">
-              <Glyph severity={f.severity} /> {f.severity}
+              <Glyph severity={g.first.severity} /> {g.first.severity}
             </div>
-            <div class="what">
-              <h3>{f.cause}</h3>
-              <p>{f.evidence}</p>
-              {f.advice && (
+            <div>
+              <h3>{g.first.cause}</h3>
+              {g.first.advice && (
                 <p class="advice">
-                  <b>Advice:</b> {f.advice}
+                  <b>Advice:</b> {g.first.advice}
                 </p>
               )}
+              <dl>
+                {g.all.map((f, i) => (
+                  <div key={i}>
+                    <dt>{where(view, f)}</dt>
+                    <dd>{pretty(f.evidence)}</dd>
+                  </div>
+                ))}
+              </dl>
             </div>
-            <div class="where">
-              <div>{where(view, f)}</div>
-              <code>{f.rule}</code>
-            </div>
+            <code>{g.first.rule}</code>
           </li>
         ))}
       </ul>
     </Section>
   );
+}
+
+interface Group {
+  key: string;
+  first: Finding;
+  all: Finding[];
+}
+
+/** Findings that say the same of several places are one entry with several places. */
+function grouped(list: Finding[]): Group[] {
+  const groups = new Map<string, Group>();
+  for (const f of list) {
+    const key = [f.severity, f.rule, f.cause, f.advice].join("\u0000");
+    const g = groups.get(key);
+    if (g) g.all.push(f);
+    else groups.set(key, { key, first: f, all: [f] });
+  }
+  return [...groups.values()];
 }
 
 function where(view: View, f: Finding): string {

@@ -1,7 +1,7 @@
 // Latency over time: every request of one trial, as a density.
 import * as Plot from "@observablehq/plot";
 import type { JSX } from "preact";
-import { count, fixed, number, shortTime, time } from "../format";
+import { count, number, shortTime, time, value } from "../format";
 import type { Timeline } from "../model";
 import { logTicks, plotStyle } from "../parts/axis";
 import { Chart, type Drawn, type Hit } from "../parts/chart";
@@ -169,8 +169,8 @@ function rates(t: Timeline, width: number, end: number): SVGSVGElement {
       // A mark of fixed size too: one failure among thousands is no visible bar.
       Plot.dot(failed, { x: (b: Bar) => (b.x1 + b.x2) / 2, frameAnchor: "top", dy: -6, symbol: "times", r: 3.5, stroke: "var(--bad)", strokeWidth: 2 }),
       Plot.ruleY([0], { stroke: "var(--axis)" }),
-      Plot.axisX({ ticks: Math.min(12, Math.ceil(end)), tickSize: 0, label: "seconds since the load began", labelAnchor: "center", labelArrow: "none", color: "var(--muted)" }),
-      Plot.axisY([0, most], { tickFormat: (v: number) => `${fixed(Math.round(v), 0)}/s`, tickSize: 0, label: null, color: "var(--muted)" }),
+      Plot.axisX({ ticks: 10, tickSize: 0, label: "seconds since the load began", labelAnchor: "center", labelArrow: "none", color: "var(--muted)" }),
+      Plot.axisY([0, most], { tickFormat: (v: number) => value(v, "/s"), tickSize: 0, label: null, color: "var(--muted)" }),
     ],
   }) as SVGSVGElement;
 }

@@ -1,12 +1,12 @@
 // Every metric of every variant under every load.
 import type { JSX } from "preact";
-import { interval, probability, ratioParts } from "../format";
+import { interval, pretty, probability, ratioParts } from "../format";
 import type { Cell, Comparison, Load, Metric, Variant } from "../model";
 import { Choice, Mark, Section, Swatch } from "../parts/controls";
 import { usePage } from "../parts/context";
 import { Table, type Column } from "../parts/table";
 import { corrected, marks, metricLabel, type View } from "../view";
-import { cellText, Difference, differenceText, pretty } from "./summary";
+import { cellText, Difference, differenceText } from "./summary";
 
 interface Row {
   variant: Variant;

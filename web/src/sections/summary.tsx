@@ -1,6 +1,6 @@
 // The main tables, one a load: like the table on the terminal.
 import type { ComponentChildren, JSX } from "preact";
-import { differenceParts, difference, interval, ratio, ratioParts, value } from "../format";
+import { differenceParts, difference, interval, pretty, ratio, ratioParts, value } from "../format";
 import type { Cell, Comparison, Estimate, Load, Metric, Variant } from "../model";
 import { FindingCount, Mark, Section, Swatch, counted } from "../parts/controls";
 import { usePage } from "../parts/context";
@@ -139,11 +139,6 @@ export function cellText(cell: Cell | undefined, m: Metric): string {
   return value(cell.estimate.value, m.unit);
 }
 
-/** Signs as typographers set them. */
-export function pretty(text: string): string {
-  return text.replace(/>=/g, "≥").replace(/<=/g, "≤").replace(/\+-/g, "±").replace(/ %/g, "\u00a0%");
-}
-
 function differenceColumn(view: View, load: string, m: Metric): Column<Variant> {
   const of = (v: Variant): Comparison | undefined => view.comparison(v.name, load, m.name);
   return {
@@ -216,7 +211,7 @@ export function Difference(props: { comparison: Comparison | undefined; metric: 
   if (c.verdict === "~" || c.verdict === "equivalent") {
     const measured = c.difference ? `${Object.values(differenceParts(c.difference, m.unit)).join(" ")}. ` : "";
     return (
-      <span class="none" title={`${measured}${seen}`}>
+      <span class={c.verdict === "~" ? "none" : "equivalent"} title={`${measured}${seen}`}>
         {c.verdict === "~" ? "~" : "equivalent"}
       </span>
     );
