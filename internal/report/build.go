@@ -299,8 +299,8 @@ func (b *builder) correct(all []judged) {
 	var p []float64
 	for i := range all {
 		j := &all[i]
-		j.Exploratory = !slices.Contains(b.study.Design.Primary, j.Metric)
-		if !j.Exploratory && j.Difference != nil && !b.isControl(j.Variant) {
+		j.Exploratory = b.isControl(j.Variant) || !slices.Contains(b.study.Design.Primary, j.Metric)
+		if !j.Exploratory && j.Difference != nil {
 			family, p = append(family, j), append(p, j.P)
 		}
 	}
