@@ -17,6 +17,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/report/json"
 	"github.com/windtunnel/windtunnel/internal/report/markdown"
 	"github.com/windtunnel/windtunnel/internal/report/text"
+	"github.com/windtunnel/windtunnel/internal/sample/wire"
 	"github.com/windtunnel/windtunnel/internal/target/lab"
 	"github.com/windtunnel/windtunnel/studies"
 )
@@ -43,6 +44,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			{Name: "html", Summary: "one self-contained page", Format: html.Format{}},
 			{Name: "json", Summary: "the report's model", Format: json.Format{}},
 		},
+		Witness: wire.Witness{},
 		Echo: func(ctx context.Context, listen, identity string) error {
 			return echo.Serve(ctx, echo.Options{Listen: listen, Identity: identity})
 		},
