@@ -87,6 +87,7 @@ type Layer struct {
 	config   Config
 	find     func(explicit string) (string, error)
 	sidecars []*sidecar
+	onWire   bool // whatever the client sends to a service leaves its node
 }
 
 var (
@@ -129,7 +130,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	l.sidecars = mesh.sidecars
+	l.sidecars, l.onWire = mesh.sidecars, apart(s.Topology())
 	errs := make([]error, len(l.sidecars))
 	var wg sync.WaitGroup
 	for i, sc := range l.sidecars {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/big"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -73,6 +74,20 @@ func newMesh(s model.Site, c Config) (*mesh, error) {
 		}
 	}
 	return m, m.makeCA()
+}
+
+// apart says whether no client shares a node with a service's pod: what pods
+// of one node send each other is never on the wire.
+func apart(t model.Topology) bool {
+	for _, n := range t.Nodes() {
+		role := func(client bool) bool {
+			return slices.ContainsFunc(n.Pods, func(p model.PodSpec) bool { return (p.Role == "client") == client })
+		}
+		if role(true) && role(false) {
+			return false
+		}
+	}
+	return true
 }
 
 // makeCA makes a certificate authority for this deployment alone. Its key is

@@ -68,9 +68,13 @@ func (l *Layer) Claims() []model.Claim {
 	if l.config.MTLS == Disabled {
 		return append(claims, model.Claim{Layer: Name, Key: model.FactMTLS, Value: "none"})
 	}
-	return append(claims,
+	claims = append(claims,
 		model.Claim{Layer: Name, Key: model.FactMTLS, Value: "TLSv1.3"},
 		model.Claim{Layer: Name, Key: model.FactPeer, Value: identity("client")})
+	if l.onWire {
+		claims = append(claims, model.Claim{Layer: Name, Key: model.FactWireProtocol, Value: "TLSv1.3"})
+	}
+	return claims
 }
 
 // Observe reads every sidecar's counters and live configuration.
