@@ -139,12 +139,23 @@ http {
     listen 0.0.0.0:%d backlog=4096;
     add_header x-windtunnel-identity %s always;
     add_header x-windtunnel-peer $peer always;
-    location / { default_type text/plain; return 200 "%s"; }
+    location / { default_type text/plain; %s }
   }
 }
-`, a.config.KeepaliveRequests, port, pod, strings.Repeat("w", a.config.BodyBytes))
+`, a.config.KeepaliveRequests, port, pod, answer(a.config.BodyBytes))
 	if os.Getuid() == 0 {
 		return []byte("user root;\n" + b.String()) // the private folder is root's
 	}
 	return []byte(b.String())
+}
+
+// answer is what makes a body of n bytes. nginx's configuration takes at most
+// 4,096 bytes in one word, so long bodies are put together of pieces.
+func answer(n int) string {
+	const piece = 4000
+	rest := strings.Repeat("w", n%piece)
+	if n < piece {
+		return `return 200 "` + rest + `";`
+	}
+	return fmt.Sprintf(`set $w "%s"; set $r "%s"; return 200 "$r%s";`, strings.Repeat("w", piece), rest, strings.Repeat("$w", n/piece))
 }
