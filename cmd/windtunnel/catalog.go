@@ -35,7 +35,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			nginx.Plugin(),
 		},
 		Protocols: agent.Protocols{
-			http1.Name: http1.Protocol{},
+			http1.Plugin(),
 		},
 		Formats: []cli.Format{
 			{Name: "text", Summary: "for a terminal", Format: text.Format{}},

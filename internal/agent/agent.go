@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,8 +25,8 @@ import (
 // maxLine bounds one line; a result with its histograms has up to 0.5 MB.
 const maxLine = 8 << 20
 
-// Protocols are the protocols that an agent speaks, by name.
-type Protocols map[string]load.Protocol
+// Protocols are the protocols that an agent speaks.
+type Protocols []model.Plugin[load.Protocol]
 
 // GateJob asks for the ready gate: requests one after another until Streak
 // right answers have come in a row, or Timeout has passed.
@@ -220,7 +219,7 @@ func (s *server) end() {
 }
 
 func (s *server) load(ctx context.Context, id uint64, j LoadJob) (*model.LoadResult, error) {
-	protocol, err := s.protocols.find(j.Load.Protocol)
+	protocol, err := s.protocols.of(j.Load)
 	if err != nil {
 		return nil, err
 	}
@@ -241,9 +240,14 @@ func (s *server) load(ctx context.Context, id uint64, j LoadJob) (*model.LoadRes
 	return result, err
 }
 
-func (p Protocols) find(name string) (load.Protocol, error) {
-	if found, ok := p[name]; ok {
-		return found, nil
+// of makes the protocol of a load.
+func (p Protocols) of(l model.Load) (load.Protocol, error) {
+	var known []string
+	for _, plugin := range p {
+		if plugin.Name == l.Protocol {
+			return plugin.New(l.Config)
+		}
+		known = append(known, plugin.Name)
 	}
-	return nil, fmt.Errorf("this agent does not speak %q, only %s", name, strings.Join(slices.Sorted(maps.Keys(p)), ", "))
+	return nil, fmt.Errorf("this agent does not speak %q, only %s", l.Protocol, strings.Join(known, ", "))
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-var protocols = agent.Protocols{http1.Name: http1.Protocol{}}
+var protocols = agent.Protocols{http1.Plugin()}
 
 // start runs an agent for the length of the test.
 func start(t *testing.T) *agent.Client {
@@ -56,7 +56,6 @@ func answer(w http.ResponseWriter, id, body string) {
 func closedLoop(d time.Duration) model.Load {
 	return model.Load{
 		Name: "test", Protocol: http1.Name, Arrival: model.ArrivalClosed, Connections: 2, Duration: d, Timeout: time.Second,
-		HTTP: model.HTTPRequest{Method: "GET", Path: "/"},
 	}
 }
 

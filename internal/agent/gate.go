@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -31,7 +32,7 @@ const (
 func gate(ctx context.Context, j GateJob, protocols Protocols) (model.Ready, error) {
 	g := &gating{job: j, ready: model.Ready{Wanted: j.Streak, Responders: map[string]uint64{}}}
 	g.job.Identities = slices.DeleteFunc(slices.Clone(j.Identities), func(id string) bool { return id == "" })
-	p, err := protocols.find(j.Load.Protocol)
+	p, err := protocols.of(j.Load)
 	if err != nil {
 		return g.ready, err
 	}
@@ -41,9 +42,14 @@ func gate(ctx context.Context, j GateJob, protocols Protocols) (model.Ready, err
 	if len(j.Targets) == 0 || j.Streak < 1 {
 		return g.ready, fmt.Errorf("gating load %s: %d targets and a streak of %d; both must be at least 1", j.Load.Name, len(j.Targets), j.Streak)
 	}
-	newSession, err := p.Prepare(j.Load, j.Host)
+	peer, err := load.PeerOf(j.Load, p, j.Host, j.Targets)
 	if err != nil {
 		return g.ready, err
+	}
+	g.tls = peer.TLS
+	newSession, err := p.Prepare(ctx, peer)
+	if err != nil {
+		return g.ready, fmt.Errorf("preparing load %s: %w", j.Load.Name, err)
 	}
 	began := time.Now()
 	limited, cancel := context.WithDeadline(ctx, began.Add(j.Timeout))
@@ -90,6 +96,7 @@ func pause(ctx context.Context, d time.Duration) {
 type gating struct {
 	job     GateJob
 	network string
+	tls     *tls.Config
 	ready   model.Ready
 }
 
@@ -99,8 +106,7 @@ func (g *gating) connection(ctx context.Context, to netip.AddrPort, s load.Sessi
 	if g.job.Load.Timeout > 0 {
 		limit = min(limit, g.job.Load.Timeout)
 	}
-	dialer := net.Dialer{Timeout: limit}
-	conn, err := dialer.DialContext(ctx, g.network, to.String())
+	conn, err := g.dial(ctx, to, limit)
 	if err != nil {
 		g.ready.Attempts++
 		return err
@@ -127,6 +133,15 @@ func (g *gating) connection(ctx context.Context, to netip.AddrPort, s load.Sessi
 		out = nil
 	}
 	return nil
+}
+
+func (g *gating) dial(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: limit}
+	if g.tls == nil {
+		return dialer.DialContext(ctx, g.network, to.String())
+	}
+	secured := tls.Dialer{NetDialer: &dialer, Config: g.tls}
+	return secured.DialContext(ctx, g.network, to.String())
 }
 
 // exchange writes the bytes of a request and reads until its answer is whole.

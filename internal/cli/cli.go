@@ -5,12 +5,11 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -179,8 +178,19 @@ func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
 func (a *app) known() study.Known {
 	return study.Known{
 		Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names(),
-		Protocols: slices.Sorted(maps.Keys(a.catalog.Protocols)),
+		Protocols: a.protocols(),
 	}
+}
+
+func (a *app) protocols() []study.Protocol {
+	var all []study.Protocol
+	for _, p := range a.catalog.Protocols {
+		all = append(all, study.Protocol{Name: p.Name, Summary: p.Summary, Config: p.Config, Check: func(config json.RawMessage) error {
+			_, err := p.New(config)
+			return err
+		}})
+	}
+	return all
 }
 
 // printf prints to standard output; a reader that has gone away is no error.

@@ -30,6 +30,7 @@ package load
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -41,12 +42,30 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Protocol makes the sessions of a load. Prepare checks the load's request and
-// does once what need not be done per request; newSession is called once per
-// connection, before the load begins.
+// Protocol makes the sessions of a load. It is made from the load's
+// configuration, which it has checked. Prepare does once what need not be done
+// per request, and may ask the peer; newSession is called once per connection,
+// before the load begins.
 type Protocol interface {
-	Prepare(l model.Load, authority string) (newSession func() Session, err error)
+	Prepare(ctx context.Context, to Peer) (newSession func() Session, err error)
 }
+
+// Peer is who a load talks to.
+type Peer struct {
+	Authority string           // host that requests carry
+	Targets   []netip.AddrPort // at least one
+	TLS       *tls.Config      // nil: in the clear
+}
+
+// Flow is a Protocol whose load is not made of requests: it runs by itself, as
+// Run describes. Its sessions are for the ready gate only.
+type Flow interface {
+	Flow(ctx context.Context, j Job) (*model.LoadResult, model.Window, error)
+}
+
+// Secure is a Protocol that asks for more of TLS than the default: ALPN are the
+// application protocols that it offers (RFC 7301), the best first.
+type Secure interface{ ALPN() []string }
 
 // Session speaks a protocol over the bytes of one connection at a time; it does
 // no I/O. It is used by one thread, and in the steady state its methods must
@@ -150,7 +169,7 @@ const (
 // what was counted of the requests of the window. If the context ends before,
 // it returns within 50 ms and without a result.
 func Run(ctx context.Context, j Job) (*model.LoadResult, model.Window, error) {
-	r, err := prepare(j)
+	r, err := prepare(ctx, j)
 	if err != nil {
 		return nil, model.Window{}, fmt.Errorf("preparing load %s: %w", j.Load.Name, err)
 	}
@@ -176,6 +195,7 @@ func Run(ctx context.Context, j Job) (*model.LoadResult, model.Window, error) {
 // run is one load under way; what workers share.
 type run struct {
 	job     Job
+	tls     *tls.Config
 	clock   clock
 	network Network
 	streams int
@@ -188,15 +208,19 @@ type run struct {
 	firstSuccess atomic.Int64
 }
 
-func prepare(j Job) (*run, error) {
+func prepare(ctx context.Context, j Job) (*run, error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}
-	newSession, err := j.Protocol.Prepare(j.Load, j.Host)
+	peer, err := PeerOf(j.Load, j.Protocol, j.Host, j.Targets)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{job: j, network: TCP, streams: 1}
+	newSession, err := j.Protocol.Prepare(ctx, peer)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{job: j, network: TCP, streams: 1, tls: peer.TLS}
 	if r.clock, err = newClock(); err != nil {
 		return nil, err
 	}

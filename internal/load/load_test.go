@@ -2,7 +2,6 @@ package load_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -104,11 +103,15 @@ func closed(conns int, d time.Duration) model.Load {
 }
 
 func job(l model.Load, to ...netip.AddrPort) load.Job {
-	l.Name, l.HTTP = "test", model.HTTPRequest{Method: "GET", Path: "/"}
+	l.Name = "test"
 	if l.Timeout == 0 {
 		l.Timeout = 5 * time.Second
 	}
-	return load.Job{Load: l, Protocol: http1.Protocol{}, Host: "test", Targets: to}
+	p, err := http1.New(nil)
+	if err != nil {
+		panic(err) // cannot be: it is the zero configuration
+	}
+	return load.Job{Load: l, Protocol: p, Host: "test", Targets: to}
 }
 
 func run(tb testing.TB, j load.Job) *model.LoadResult {
@@ -252,7 +255,10 @@ func TestLargeRequestsAndAnswers(t *testing.T) { //nolint:paralleltest // loads 
 	const size = 3 << 20
 	answer := "HTTP/1.1 200 OK\r\ncontent-length: 3145728\r\n\r\n" + strings.Repeat("x", size)
 	j := job(closed(2, 300*time.Millisecond), serve(t, says(answer[:100], answer[100:])))
-	j.Load.HTTP = model.HTTPRequest{Method: "POST", Path: "/", Body: bytes.Repeat([]byte("y"), size)}
+	var err error
+	if j.Protocol, err = http1.New([]byte(`{"method": "POST", "body": "` + strings.Repeat("y", size) + `"}`)); err != nil {
+		t.Fatal(err)
+	}
 	want := load.Answer{Sum: load.Sum(0, []byte(answer[len(answer)-size:])), BodyBytes: size}
 	j.Expect = want.Digest()
 	r := run(t, j)
@@ -327,7 +333,7 @@ func TestJobsThatCannotRun(t *testing.T) {
 		"no rate":        func(j *load.Job) { j.Load.Rate = 0 },
 		"rate NaN":       func(j *load.Job) { j.Load.Rate = math.NaN() },
 		"no arrival":     func(j *load.Job) { j.Load.Arrival = "" },
-		"bad request":    func(j *load.Job) { j.Load.HTTP.Path = "x" },
+		"bad host":       func(j *load.Job) { j.Host = "a b" },
 		"bad digest":     func(j *load.Job) { j.Expect = "md5:1" },
 	}
 	for name, spoil := range tests {

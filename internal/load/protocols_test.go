@@ -1,6 +1,7 @@
 package load_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"net"
@@ -31,7 +32,7 @@ var (
 func (n numbers) Network() load.Network { return n.network }
 func (n numbers) Streams() int          { return int(n.streams) }
 
-func (n numbers) Prepare(model.Load, string) (func() load.Session, error) {
+func (n numbers) Prepare(context.Context, load.Peer) (func() load.Session, error) {
 	return func() load.Session {
 		return &numberSession{streams: n.streams, awaited: make([]uint32, n.streams), next: make([]uint32, n.streams), kept: make([]byte, 0, 8)}
 	}, nil

@@ -88,26 +88,80 @@ const (
 
 // Load says who sends what to whom.
 type Load struct {
-	Name     string  `json:"name"`
-	Protocol string  `json:"protocol"`
-	Arrival  Arrival `json:"model"`
+	Name     string `json:"name"`
+	Protocol string `json:"protocol"`
+	// Config is the protocol's own configuration, as its plug-in reads it.
+	Config json.RawMessage `json:"config,omitempty"`
+	// Driver is the outside tool that sends, e.g. "vegeta"; empty: our engine.
+	Driver  string  `json:"driver,omitempty"`
+	Arrival Arrival `json:"model"`
 	// Rate is in requests per second, over all connections; open loop only.
-	Rate        float64       `json:"rate,omitempty"`
+	// Where the pattern varies the rate, it is the mean over the window.
+	Rate    float64 `json:"rate,omitempty"`
+	Pattern Pattern `json:"pattern,omitzero"`
+	// Think is how long each connection of a closed loop rests between an answer
+	// and its next request: a connection is then a virtual user. It is the mean
+	// of an exponential distribution where the pattern is Poisson.
+	Think time.Duration `json:"think_ns,omitempty"`
+	// Pace is the most requests per second that a closed loop sends, over all
+	// connections; 0: as many as are answered. Each connection has times of its
+	// own and, when late, catches up.
+	Pace        float64       `json:"pace,omitempty"`
 	Connections int           `json:"connections"`
 	Duration    time.Duration `json:"duration_ns"`
 	// Timeout is how long one request may take, from when it was sent.
 	Timeout time.Duration `json:"timeout_ns"`
-	From    string        `json:"from"` // pod that sends
-	To      string        `json:"to"`   // service that answers
-	HTTP    HTTPRequest   `json:"http"`
+	// Drop says that a request which is due when no connection is free is
+	// given up at once, as unsent; otherwise it waits, and is counted as blocked.
+	Drop bool `json:"drop,omitempty"`
+	// Coalesce lets the generator send requests together that are due within
+	// that time, the first of them late by as much: fewer wake-ups, more
+	// dispersion. 0: every request is sent when it is due.
+	Coalesce time.Duration `json:"coalesce_ns,omitempty"`
+	// Spin is how long before a request is due the generator stops sleeping and
+	// watches the clock: less lateness, for a core of its own.
+	Spin time.Duration `json:"spin_ns,omitempty"`
+	TLS  *TLS          `json:"tls,omitempty"`
+	From string        `json:"from"` // pod that sends
+	// Generators are further pods that send; each takes its share of one
+	// schedule and of the connections.
+	Generators []string `json:"generators,omitempty"`
+	To         string   `json:"to"` // service that answers
 }
 
-// HTTPRequest is the request that HTTP protocols send.
-type HTTPRequest struct {
-	Method  string            `json:"method"`
-	Path    string            `json:"path"`
-	Headers map[string]string `json:"headers,omitempty"`
-	Body    []byte            `json:"body,omitempty"`
+// Pattern is how requests of an open loop are spread over time. The zero value
+// is a constant rate.
+type Pattern struct {
+	// Poisson makes the times between requests random, as many independent
+	// users would, with the same mean.
+	Poisson bool `json:"poisson,omitempty"`
+	// Burst is how many requests are due together, at the same mean rate; 0: 1.
+	Burst int `json:"burst,omitempty"`
+	// Segments are what the rate is in parts of the window, one after the other;
+	// the warm-up has the rate with which the first begins.
+	Segments []Segment `json:"segments,omitempty"`
+	// Times are when requests are due, from the start of the window, ascending:
+	// a replay. The warm-up has their mean rate.
+	Times []time.Duration `json:"times_ns,omitempty"`
+}
+
+// Segment is a part of a window in which the rate, in requests per second,
+// goes evenly from one value to another.
+type Segment struct {
+	From     float64       `json:"from"`
+	To       float64       `json:"to"`
+	Duration time.Duration `json:"duration_ns"`
+}
+
+// TLS says how a load's connections are secured.
+type TLS struct {
+	// ServerName is asked for (SNI) and must be in the server's certificate;
+	// empty: the host that requests name.
+	ServerName string `json:"server_name,omitempty"`
+	// CA is what certificates are verified with, in PEM; empty: the system's.
+	CA string `json:"ca,omitempty"`
+	// Insecure accepts any certificate.
+	Insecure bool `json:"insecure,omitempty"`
 }
 
 // Trial is one variant under one load, run once. Trials of one repetition

@@ -148,6 +148,69 @@ type LoadResult struct {
 	GeneratorIdle float64       `json:"generator_idle"`   // share of the window the workers waited for events
 	Workers       int           `json:"workers"`          // threads that sent
 	Clock         string        `json:"clock"`            // which clock stamped the requests
+
+	// Messages counts those of streamed answers.
+	Messages uint64 `json:"messages,omitempty"`
+	// Stream and Datagrams are of loads that are not made of requests.
+	Stream    *StreamResult   `json:"stream,omitempty"`
+	Datagrams *DatagramResult `json:"datagrams,omitempty"`
+}
+
+// StreamResult is what a bulk transfer counted in the measured window, over all
+// its streams. Bytes are counted where they are received, so that what is still
+// under way counts for nothing.
+type StreamResult struct {
+	Streams   int    `json:"streams"`
+	Direction string `json:"direction"` // "up": from the generator; "down"; "both"
+	// Up and Down are the bytes received of each direction.
+	Up   uint64 `json:"up_bytes"`
+	Down uint64 `json:"down_bytes"`
+	// Block is how many bytes one write hands to the kernel.
+	Block       int              `json:"block_bytes"`
+	Retransmits uint64           `json:"retransmits"` // segments, by TCP_INFO, of the generator's side
+	RTT         time.Duration    `json:"rtt_ns"`      // mean of the streams' smoothed ones, at the end
+	MSS         int              `json:"mss_bytes"`
+	Congestion  string           `json:"congestion"` // the algorithm, of the generator's side
+	Intervals   []StreamInterval `json:"intervals"`
+}
+
+// StreamInterval is a part of the window; all but the last have one length.
+type StreamInterval struct {
+	Length      time.Duration `json:"length_ns"`
+	Up          uint64        `json:"up_bytes"`
+	Down        uint64        `json:"down_bytes"`
+	Retransmits uint64        `json:"retransmits"`
+}
+
+// DatagramResult is what a flow of datagrams at a fixed rate counted in the
+// measured window. Sent = Received - Duplicated + Lost.
+type DatagramResult struct {
+	Size       int    `json:"size_bytes"` // of a datagram's payload
+	Sent       uint64 `json:"sent"`
+	Received   uint64 `json:"received"` // with duplicates
+	Lost       uint64 `json:"lost"`
+	Reordered  uint64 `json:"reordered"` // came after one with a higher number
+	Duplicated uint64 `json:"duplicated"`
+	// Jitter is RFC 3550's, section 6.4.1, at the end of the window.
+	Jitter time.Duration `json:"jitter_ns"`
+	// SocketDrops is what the receiver's socket had no room for, and
+	// InterfacePackets and InterfaceDrops what the counters of its interface
+	// say, both from the flow's first to its last datagram.
+	SocketDrops      uint64             `json:"socket_drops"`
+	Interface        string             `json:"interface,omitempty"`
+	InterfacePackets uint64             `json:"interface_packets"`
+	InterfaceDrops   uint64             `json:"interface_drops"`
+	Offload          bool               `json:"offload,omitempty"` // segmented by the kernel: not paced one by one
+	Intervals        []DatagramInterval `json:"intervals"`
+}
+
+// DatagramInterval is a part of the window; all but the last have one length.
+type DatagramInterval struct {
+	Length   time.Duration `json:"length_ns"`
+	Sent     uint64        `json:"sent"`
+	Received uint64        `json:"received"`
+	Lost     uint64        `json:"lost"`
+	Jitter   time.Duration `json:"jitter_ns"`
 }
 
 // FailedTotal is the number of failures of all causes, without unsent requests.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,30 @@ type Plugin[T any] struct {
 	Config  any
 	New     func(config json.RawMessage) (T, error)
 }
+
+// ReadConfig reads a plug-in's configuration strictly into a pointer to its
+// type. None at all is the empty one: what is there stays.
+func ReadConfig(config json.RawMessage, into any) error {
+	if len(bytes.TrimSpace(config)) == 0 || string(bytes.TrimSpace(config)) == "null" {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(config))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("reading the configuration %s: %w", config, err)
+	}
+	return nil
+}
+
+// ConfigError is what is wrong with one key of a plug-in's configuration.
+// Several are joined with errors.Join.
+type ConfigError struct {
+	Key  string // as in the study; of nested keys all, with dots
+	Text string // what is wrong, to follow the key
+}
+
+// Error names the key.
+func (e *ConfigError) Error() string { return e.Key + " " + e.Text }
 
 // ErrUnsupported is the cause of everything that this host or cluster cannot
 // do. Find it with errors.Is; UnsupportedError says what is missing.

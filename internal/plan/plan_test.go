@@ -40,12 +40,12 @@ func study() model.Study {
 		Loads: []model.Load{
 			{
 				Name: "steady", Protocol: "http1", Arrival: model.ArrivalOpen, Rate: 2000, Connections: 32, Duration: 10 * time.Second,
-				Timeout: 5 * time.Second, From: "client", To: "server", HTTP: model.HTTPRequest{Method: "GET", Path: "/"},
+				Timeout: 5 * time.Second, From: "client", To: "server",
 			},
 			{
 				Name: "peak", Protocol: "http1", Arrival: model.ArrivalClosed, Connections: 8, Duration: 1500 * time.Millisecond,
 				Timeout: 5 * time.Second, From: "client", To: "server",
-				HTTP: model.HTTPRequest{Method: "POST", Path: "/a", Headers: map[string]string{"A": "b"}, Body: []byte("x")},
+				Config: json.RawMessage(`{"method":"POST","path":"/a","headers":{"A":"b"},"body":"x"}`),
 			},
 		},
 		Design: model.Design{

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -99,10 +100,20 @@ func loads(b *strings.Builder, s model.Study) {
 		}
 		rows = append(rows, []string{
 			strconv.Itoa(i + 1), l.Name, sends, strconv.Itoa(l.Connections), l.Duration.String(), l.Timeout.String(),
-			fmt.Sprintf("%s %s %s, %s to %s", l.Protocol, l.HTTP.Method, l.HTTP.Path, l.From, l.To),
+			fmt.Sprintf("%s%s, %s to %s", l.Protocol, settings(l.Config), l.From, l.To),
 		})
 	}
 	table(b, rows)
+}
+
+// settings are a protocol's keys, as far as there is room.
+func settings(config json.RawMessage) string {
+	const room = 20
+	text := string(config)
+	if len(text) > room {
+		text = strings.ToValidUTF8(text[:room-2], "") + ".."
+	}
+	return strings.TrimRight(" "+text, " ")
 }
 
 func design(b *strings.Builder, s model.Study) {

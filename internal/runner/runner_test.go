@@ -69,8 +69,8 @@ func (p *pod) Start(context.Context, model.Process) (model.Running, error) {
 	r := &running{pipe: ours, done: make(chan struct{})}
 	go func() { //nolint:contextcheck // a process outlives the call that starts it
 		defer close(r.done)
-		defer theirs.Close()                                                                         //nolint:errcheck // a pipe in memory
-		_ = agent.Serve(context.Background(), theirs, agent.Protocols{http1.Name: http1.Protocol{}}) // ends with the pipe
+		defer theirs.Close()                                                           //nolint:errcheck // a pipe in memory
+		_ = agent.Serve(context.Background(), theirs, agent.Protocols{http1.Plugin()}) // ends with the pipe
 	}()
 	return r, nil
 }
@@ -176,7 +176,7 @@ func settings(t *testing.T) (Settings, *target, *sink) {
 		Variants: []model.Variant{{Name: "direct"}, {Name: "layered", Stack: []model.PluginRef{{Kind: "a"}, {Kind: "b"}}}},
 		Loads: []model.Load{{
 			Name: "s", Protocol: http1.Name, Arrival: model.ArrivalOpen, Rate: 200, Connections: 2, Duration: 50 * time.Millisecond, Timeout: time.Second,
-			From: "client", To: "server", HTTP: model.HTTPRequest{Method: "GET", Path: "/"},
+			From: "client", To: "server",
 		}},
 		Design: model.Design{Blocks: 6, MaxBlocks: 6, Warmup: 10 * time.Millisecond, Seed: 1, Primary: []string{"response.p50"}},
 	}

@@ -1,6 +1,8 @@
 package study
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -130,11 +132,23 @@ func (b *builder) app(c AppConfig) model.PluginRef {
 	return ref
 }
 
-// refused reports what a plug-in says about its configuration.
+// refused reports what a plug-in says about its configuration: key by key
+// where it names the keys.
 func (b *builder) refused(path string, err error) {
-	if err != nil {
-		b.reject(path, strings.ReplaceAll(err.Error(), "\n", "; "))
+	if err == nil {
+		return
 	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // its parts, not what it wraps
+		for _, e := range joined.Unwrap() {
+			b.refused(path, e)
+		}
+		return
+	}
+	if key := new(model.ConfigError); errors.As(err, &key) {
+		b.reject(join(path, key.Key), key.Text)
+		return
+	}
+	b.reject(path, strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 func (b *builder) design(c DesignConfig) model.Design {
@@ -233,13 +247,42 @@ func (c *LayerConfig) decode(d *decoder, n *yaml.Node, path string) {
 
 // decode reads the app's own keys beside the common ones.
 func (c *AppConfig) decode(d *decoder, n *yaml.Node, path string) {
-	rest := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
 	type common AppConfig // without this method
-	d.fields(n, reflect.ValueOf((*common)(c)).Elem(), path, func(key, value *yaml.Node) {
+	c.config = d.open(n, reflect.ValueOf((*common)(c)).Elem(), path)
+}
+
+// decode reads the protocol's keys beside the common ones.
+func (c *LoadConfig) decode(d *decoder, n *yaml.Node, path string) {
+	type common LoadConfig // without this method
+	c.config = d.open(n, reflect.ValueOf((*common)(c)).Elem(), path)
+}
+
+// open reads a mapping into a struct; keys that it does not have are a
+// plug-in's, and returned as JSON.
+func (d *decoder) open(n *yaml.Node, common reflect.Value, path string) json.RawMessage {
+	rest := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
+	d.fields(n, common, path, func(key, value *yaml.Node) {
+		d.give(value, join(path, key.Value))
+		if d.foreign[path] == nil {
+			d.foreign[path] = map[string]*yaml.Node{}
+		}
+		d.foreign[path][key.Value] = key
 		rest.Content = append(rest.Content, key, value)
 	})
 	if len(rest.Content) == 0 {
+		return nil
+	}
+	config, _ := d.json(rest, path)
+	return config
+}
+
+// give remembers where a plug-in's values stand.
+func (d *decoder) give(n *yaml.Node, path string) {
+	d.given[path] = n
+	if n.Kind != yaml.MappingNode {
 		return
 	}
-	c.config, _ = d.json(rest, path)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		d.give(n.Content[i+1], join(path, n.Content[i].Value))
+	}
 }

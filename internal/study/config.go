@@ -105,21 +105,19 @@ type LayerConfig struct {
 	config json.RawMessage
 }
 
-// LoadConfig says who sends what to where.
+// LoadConfig says who sends what to where. Further keys belong to the protocol.
 type LoadConfig struct {
-	Name        Name              `json:"name" jsonschema_description:"Unique among loads."`
-	Protocol    string            `json:"protocol" jsonschema_description:"What is spoken."`
-	Model       string            `json:"model" jsonschema:"enum=open,enum=closed" jsonschema_description:"open: requests are sent by the clock, at rate, whatever the system does. closed: each connection sends when its answer has come in; such a load cannot see queueing."`
-	Rate        Rate              `json:"rate,omitempty" wants:"requests per second, such as 2000/s (a rate relative to another load's result is not available in this version)" jsonschema_description:"Requests per second over all connections, e.g. 2000/s. Open loop only."`
-	Connections int               `json:"connections,omitempty" default:"32" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Number of connections."`
-	Duration    Duration          `json:"duration,omitempty" default:"10s" jsonschema_description:"Length of the measured window."`
-	Timeout     Duration          `json:"timeout,omitempty" default:"5s" jsonschema_description:"How long one request may take from when it was sent."`
-	From        string            `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends."`
-	To          string            `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers."`
-	Method      string            `json:"method,omitempty" default:"GET" jsonschema_description:"HTTP method."`
-	Path        string            `json:"path,omitempty" default:"/" jsonschema_description:"HTTP path with query."`
-	Headers     map[string]string `json:"headers,omitempty" jsonschema_description:"Further HTTP header fields."`
-	Body        string            `json:"body,omitempty" jsonschema_description:"HTTP body."`
+	Name        Name     `json:"name" jsonschema_description:"Unique among loads."`
+	Protocol    string   `json:"protocol" jsonschema_description:"What is spoken."`
+	Model       string   `json:"model" jsonschema:"enum=open,enum=closed" jsonschema_description:"open: requests are sent by the clock, at rate, whatever the system does. closed: each connection sends when its answer has come in; such a load cannot see queueing."`
+	Rate        Rate     `json:"rate,omitempty" wants:"requests per second, such as 2000/s (a rate relative to another load's result is not available in this version)" jsonschema_description:"Requests per second over all connections, e.g. 2000/s. Open loop only."`
+	Connections int      `json:"connections,omitempty" default:"32" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Number of connections."`
+	Duration    Duration `json:"duration,omitempty" default:"10s" jsonschema_description:"Length of the measured window."`
+	Timeout     Duration `json:"timeout,omitempty" default:"5s" jsonschema_description:"How long one request may take from when it was sent."`
+	From        string   `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends."`
+	To          string   `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers."`
+
+	config json.RawMessage
 }
 
 // DesignConfig says how trials are repeated, ordered, stopped and judged.

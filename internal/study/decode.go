@@ -19,14 +19,15 @@ var regexWhole = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 // decoder reads YAML nodes into the config types and collects what is wrong.
 type decoder struct {
 	name     string
-	given    map[string]*yaml.Node // what the file says, by path
-	bad      map[string]bool       // paths with a problem
+	given    map[string]*yaml.Node            // what the file says, by path
+	bad      map[string]bool                  // paths with a problem
+	foreign  map[string]map[string]*yaml.Node // keys that are a plug-in's, by path and name
 	problems Problems
 	filling  bool // decoding a default: not from the file
 }
 
 func newDecoder(name string) *decoder {
-	return &decoder{name: name, given: map[string]*yaml.Node{}, bad: map[string]bool{}}
+	return &decoder{name: name, given: map[string]*yaml.Node{}, bad: map[string]bool{}, foreign: map[string]map[string]*yaml.Node{}}
 }
 
 func (d *decoder) sorted() Problems {

@@ -2,22 +2,12 @@ package study
 
 import (
 	"fmt"
-	"maps"
-	"regexp"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
-)
-
-// What may stand in an HTTP request's head. Anything else could end the line
-// and begin another request.
-var (
-	regexMethod = regexp.MustCompile(`^[A-Z]+$`)
-	regexPath   = regexp.MustCompile(`^/[!-~]*$`)
-	regexToken  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-	regexField  = regexp.MustCompile(`^[ -~]*$`)
 )
 
 func (b *builder) loads(cs []LoadConfig, t model.Topology) []model.Load {
@@ -35,22 +25,18 @@ func (b *builder) load(c LoadConfig, path string) model.Load {
 		Name: string(c.Name), Protocol: c.Protocol, Arrival: model.Arrival(c.Model), Rate: float64(c.Rate),
 		Connections: c.Connections, Duration: time.Duration(c.Duration), Timeout: time.Duration(c.Timeout),
 		From: c.From, To: c.To,
-		HTTP: model.HTTPRequest{Method: c.Method, Path: c.Path, Headers: c.Headers, Body: []byte(c.Body)},
-	}
-	if c.Body == "" {
-		l.HTTP.Body = nil // so that a plan read back from JSON is the same value
+		Config: c.config,
 	}
 	if b.bad[path] {
 		return l
 	}
-	b.oneOf(path+".protocol", "protocol", c.Protocol, b.known.Protocols)
+	b.protocol(c, path)
 	b.arrival(c, path)
 	for key, d := range map[string]Duration{"duration": c.Duration, "timeout": c.Timeout} {
 		if d == 0 && !b.bad[path+"."+key] {
 			b.reject(path+"."+key, "is zero: must be more")
 		}
 	}
-	b.http(c, path)
 	return l
 }
 
@@ -69,23 +55,31 @@ func (b *builder) arrival(c LoadConfig, path string) {
 	}
 }
 
-func (b *builder) http(c LoadConfig, path string) {
-	check := func(key string, ok bool, text string) {
-		if !ok && !b.bad[path+"."+key] {
-			b.reject(path+"."+key, text)
+// protocol checks the load's further keys, which are the protocol's.
+func (b *builder) protocol(c LoadConfig, path string) {
+	known := make([]string, len(b.known.Protocols))
+	for i, p := range b.known.Protocols {
+		known[i] = p.Name
+	}
+	if b.bad[path+".protocol"] || !b.oneOf(path+".protocol", "protocol", c.Protocol, known) {
+		return
+	}
+	p := b.known.Protocols[slices.Index(known, c.Protocol)]
+	keys := fieldsOf(reflect.TypeFor[LoadConfig]()).keys()
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(p.Config)) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			keys = append(keys, name)
 		}
 	}
-	check("method", regexMethod.MatchString(c.Method), fmt.Sprintf("%q is not an HTTP method: capital letters only", c.Method))
-	check("path", regexPath.MatchString(c.Path), fmt.Sprintf("%q is not an HTTP path: it begins with / and has no spaces; escape others as %%20", c.Path))
-	generator := []string{"host", "connection", "content-length", "transfer-encoding"}
-	first := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
-		value, key, lower := c.Headers[name], "headers."+name, strings.ToLower(name)
-		check(key, regexToken.MatchString(name), fmt.Sprintf("%q is not a header's name", name))
-		check(key, regexField.MatchString(value), "a header's value is printable ASCII on one line")
-		check(key, !slices.Contains(generator, lower), "is set by the load generator")
-		check(key, first[lower] == "", fmt.Sprintf("is the same header as %q", first[lower]))
-		first[lower] = name
+	whole := true
+	for key, n := range b.foreign[path] {
+		if !slices.Contains(keys, key) {
+			b.report(n, join(path, key), unknownKey(join(path, key), key, keys))
+			whole = false
+		}
+	}
+	if whole {
+		b.refused(path, p.Check(c.config))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/invopop/jsonschema"
@@ -26,7 +27,9 @@ func Schema(known Known) ([]byte, error) {
 		return nil, err
 	}
 	enum(child(s, "target"), known.Targets)
-	enum(items(child(s, "loads"), "protocol"), known.Protocols)
+	if err := setLoads(s, known.Protocols); err != nil {
+		return nil, err
+	}
 	enum(child(s, "design", "primary").Items, known.Metrics)
 	if err := setApps(s, known.Apps); err != nil {
 		return nil, err
@@ -119,19 +122,47 @@ func setApps(s *jsonschema.Schema, plugins []model.Plugin[model.App]) error {
 	app := child(s, "app")
 	var kinds []*jsonschema.Schema
 	for _, p := range plugins {
-		kind := config(p.Config)
-		for pair := app.Properties.Oldest(); pair != nil; pair = pair.Next() {
-			if _, taken := kind.Properties.Get(pair.Key); taken {
-				return fmt.Errorf("app %s has a key %q of its own, which every app has", p.Name, pair.Key)
-			}
-			kind.Properties.Set(pair.Key, pair.Value)
+		kind, err := extend(app, "kind", p.Name, p.Summary, p.Config)
+		if err != nil {
+			return err
 		}
-		kind.Properties.Set("kind", &jsonschema.Schema{Const: p.Name, Description: p.Summary})
-		kind.Required = append(kind.Required, "kind")
 		kinds = append(kinds, kind)
 	}
 	s.Properties.Set("app", &jsonschema.Schema{OneOf: kinds, Description: app.Description})
 	return nil
+}
+
+// setLoads makes the schema of a load: the common keys and those of a protocol.
+func setLoads(s *jsonschema.Schema, protocols []Protocol) error {
+	list := child(s, "loads")
+	var kinds []*jsonschema.Schema
+	for _, p := range protocols {
+		kind, err := extend(list.Items, "protocol", p.Name, p.Summary, p.Config)
+		if err != nil {
+			return err
+		}
+		kinds = append(kinds, kind)
+	}
+	list.Items = &jsonschema.Schema{OneOf: kinds}
+	return nil
+}
+
+// extend is the schema of a mapping that has common keys and, where the key
+// that tells its kind has the name, a plug-in's.
+func extend(common *jsonschema.Schema, key, name, summary string, zero any) (*jsonschema.Schema, error) {
+	kind := config(zero)
+	for pair := common.Properties.Oldest(); pair != nil; pair = pair.Next() {
+		if _, taken := kind.Properties.Get(pair.Key); taken {
+			return nil, fmt.Errorf("%s %s has a key %q of its own, which all have", key, name, pair.Key)
+		}
+		kind.Properties.Set(pair.Key, pair.Value)
+	}
+	kind.Properties.Set(key, &jsonschema.Schema{Const: name, Description: summary})
+	kind.Required = append(kind.Required, common.Required...)
+	if !slices.Contains(kind.Required, key) {
+		kind.Required = append(kind.Required, key)
+	}
+	return kind, nil
 }
 
 // text makes the schema of a quantity.

@@ -11,6 +11,7 @@
 package study
 
 import (
+	"encoding/json"
 	"reflect"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -27,9 +28,18 @@ const (
 type Known struct {
 	Layers    []model.Plugin[model.Layer]
 	Apps      []model.Plugin[model.App]
-	Protocols []string
+	Protocols []Protocol
 	Targets   []string
 	Metrics   []string
+}
+
+// Protocol is one that loads may speak: what the catalog has of it that does
+// not need the load engine.
+type Protocol struct {
+	Name, Summary string
+	Config        any
+	// Check reads a load's configuration of the protocol.
+	Check func(config json.RawMessage) error
 }
 
 // Parse reads a study file. name is the file's name for error messages only.

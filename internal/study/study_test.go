@@ -29,6 +29,13 @@ type envoyConfig struct {
 	Retries int    `json:"retries" jsonschema:"minimum=0"`
 }
 
+type httpConfig struct {
+	Method  string            `json:"method,omitempty"`
+	Path    string            `json:"path,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Body    string            `json:"body,omitempty"`
+}
+
 type echoConfig struct {
 	BodyBytes int `json:"body_bytes" jsonschema:"minimum=0"`
 }
@@ -68,8 +75,15 @@ func catalog() Known {
 				return nil, strict(c, &struct{}{})
 			}},
 		},
-		Protocols: []string{"http1"},
-		Targets:   []string{"lab"},
+		Protocols: []Protocol{{Name: "http1", Summary: "HTTP/1.1.", Config: httpConfig{}, Check: func(c json.RawMessage) error {
+			var http httpConfig
+			err := strict(c, &http)
+			if http.Path == "x" {
+				err = errors.Join(&model.ConfigError{Key: "path", Text: "is no path"}, &model.ConfigError{Key: "headers.a", Text: "is no header"})
+			}
+			return err
+		}}},
+		Targets: []string{"lab"},
 		Metrics: []string{
 			"response.p50", "response.p90", "response.p99", "response.p99.9", "response.mean", "service.p50", "service.p99", "rate",
 			"success", "cpu.total", "cpu.app", "cpu.sidecar", "cpu.generator", "memory.total", "memory.sidecar",
@@ -110,7 +124,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Loads: []model.Load{{
 			Name: "peak", Protocol: "http1", Arrival: model.ArrivalClosed, Connections: 32, Duration: 10 * time.Second,
-			Timeout: 5 * time.Second, From: "client", To: "server", HTTP: model.HTTPRequest{Method: "GET", Path: "/"},
+			Timeout: 5 * time.Second, From: "client", To: "server",
 		}},
 		Design: model.Design{
 			Blocks: 10, MaxBlocks: 10, Warmup: 2 * time.Second, Control: true, Seed: 1,
@@ -191,7 +205,7 @@ func TestEverything(t *testing.T) {
 		Loads: []model.Load{{
 			Name: "steady", Protocol: "http1", Arrival: model.ArrivalOpen, Rate: 2500, Connections: 8, Duration: 90 * time.Second,
 			Timeout: 250 * time.Millisecond, From: "c", To: "web",
-			HTTP: model.HTTPRequest{Method: "POST", Path: "/a?b=c", Headers: map[string]string{"X-Test": "1"}, Body: []byte("hello")},
+			Config: json.RawMessage(`{"body":"hello","headers":{"X-Test":"1"},"method":"POST","path":"/a?b=c"}`),
 		}},
 		Design: model.Design{
 			Blocks: 8, MaxBlocks: 24, StopInterval: 0.02, Equivalence: 0.025, Seed: 1<<64 - 1, Primary: []string{"rate"},
@@ -304,13 +318,9 @@ func TestOneProblem(t *testing.T) {
 		"timeout":            {loads, load("timeout: soon"), `"soon" is not a duration`},
 		"from":               {loads, load("from: cleint"), `unknown pod "cleint"; did you mean "client"?; known: client, server-0, server-1`},
 		"to":                 {loads, load("to: web"), `unknown service "web"; known: server`},
-		"method":             {loads, load("method: get"), `"get" is not an HTTP method`},
-		"path":               {loads, load(`path: "/a b"`), "is not an HTTP path"},
-		"header name":        {loads, load(`headers: {"a b": c}`), "is not a header's name"},
-		"header value":       {loads, load(`headers: {a: "b\r\nc: d"}`), "printable ASCII on one line"},
-		"header of ours":     {loads, load("headers: {Host: a}"), "loads[0].headers.Host: is set by the load generator"},
-		"header twice":       {loads, load("headers: {X-A: a, x-a: b}"), `is the same header as "X-A"`},
-		"header number":      {loads, load("headers: {X-A: 5}"), "is the number 5; here goes text; quote it"},
+		"protocol key":       {loads, load("path: x"), "loads[0].path: is no path"},
+		"protocol key below": {loads, load("path: x, headers: {a: b}"), "loads[0].headers.a: is no header"},
+		"protocol number":    {loads, load("headers: {X-A: 5}"), "cannot unmarshal number"},
 		"blocks":             {loads, more("design: {blocks: 5}"), "9:18: design.blocks: 5 is out of range: 6 to 1000 (Wilcoxon's"},
 		"warm-up":            {loads, more("design: {warmup: -1s}"), `"-1s" is negative`},
 		"control word":       {loads, more("design: {control: yes}"), `is "yes"; here goes true or false`},

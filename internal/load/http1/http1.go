@@ -1,11 +1,13 @@
 // Package http1 is HTTP/1.1 for the load engine: one request at a time on each
-// kept-alive connection, and an incremental parser that gives the same answer
-// however the bytes are split.
+// connection, and an incremental parser that gives the same answer however the
+// bytes are split.
 package http1
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -22,8 +24,16 @@ const Name = "http1"
 // IdentityHeader is where servers say who they are.
 const IdentityHeader = "x-windtunnel-identity"
 
+// Config is the protocol's part of a load.
+type Config struct {
+	load.HTTPRequest
+
+	Reconnect bool `json:"reconnect,omitempty" jsonschema_description:"Ask for the connection to be closed after each answer, so that every request pays for a new one."`
+	Chunked   int  `json:"chunked,omitempty" jsonschema:"minimum=0" jsonschema_description:"Send the body in chunks of so many bytes instead of with its length; 0: not."`
+}
+
 // Protocol makes HTTP/1.1 sessions.
-type Protocol struct{}
+type Protocol struct{ config Config }
 
 var _ load.Protocol = Protocol{}
 
@@ -31,69 +41,67 @@ var _ load.Protocol = Protocol{}
 func Plugin() model.Plugin[load.Protocol] {
 	return model.Plugin[load.Protocol]{
 		Name:    Name,
-		Summary: "HTTP/1.1 with keep-alive: one request at a time on each connection",
-		New: func(config json.RawMessage) (load.Protocol, error) {
-			if s := string(bytes.TrimSpace(config)); s != "" && s != "null" && s != "{}" {
-				return nil, fmt.Errorf("http1 takes no configuration, not %s", s)
-			}
-			return Protocol{}, nil
-		},
+		Summary: "HTTP/1.1: one request at a time on each connection, kept alive or not",
+		Config:  Config{},
+		New:     func(config json.RawMessage) (load.Protocol, error) { return New(config) },
 	}
 }
 
-// Prepare builds the bytes of the request once. It refuses what would not be
-// one request: line breaks in headers, or headers that frame the body.
-func (Protocol) Prepare(l model.Load, authority string) (func() load.Session, error) {
-	request, err := build(l.HTTP, authority)
-	if err != nil {
-		return nil, fmt.Errorf("building the request of load %s: %w", l.Name, err)
+// New reads a configuration.
+func New(config json.RawMessage) (Protocol, error) {
+	var c Config
+	if err := model.ReadConfig(config, &c); err != nil {
+		return Protocol{}, err
 	}
-	head := l.HTTP.Method == http.MethodHead
+	err := c.Fill()
+	if c.Chunked < 0 {
+		err = errors.Join(err, &model.ConfigError{Key: "chunked", Text: "is negative"})
+	}
+	if c.Chunked > 0 && len(c.Payload()) == 0 {
+		err = errors.Join(err, &model.ConfigError{Key: "chunked", Text: "needs a body to send in chunks"})
+	}
+	return Protocol{c}, err
+}
+
+// Prepare builds the bytes of the request once.
+func (p Protocol) Prepare(_ context.Context, to load.Peer) (func() load.Session, error) {
+	if !load.IsVisible(to.Authority) {
+		return nil, fmt.Errorf("building the request: host %q has characters that no host has", to.Authority)
+	}
+	request := p.config.request(to.Authority)
+	head := p.config.Method == http.MethodHead
 	return func() load.Session { return &session{request: request, head: head} }, nil
 }
 
-func build(r model.HTTPRequest, authority string) ([]byte, error) {
-	switch {
-	case !isToken(r.Method) || r.Method == http.MethodConnect:
-		return nil, fmt.Errorf("method %q cannot be sent", r.Method)
-	case !strings.HasPrefix(r.Path, "/") || !isVisible(r.Path):
-		return nil, fmt.Errorf("path %q must begin with / and have no spaces", r.Path)
-	case !isVisible(authority):
-		return nil, fmt.Errorf("host %q has characters that no host has", authority)
-	}
+// request is the request as it is sent.
+func (c *Config) request(authority string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", r.Method, r.Path)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", c.Method, c.Path)
 	host := authority
-	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
-		value := r.Headers[name]
-		if !isToken(name) || strings.ContainsAny(value, "\r\n\x00") {
-			return nil, fmt.Errorf("header %q: %q cannot be sent", name, value)
-		}
-		switch strings.ToLower(name) {
-		case "host":
-			host = value
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		if strings.EqualFold(name, "host") {
+			host = c.Headers[name]
 			continue
-		case "content-length", "transfer-encoding", "connection", "expect", "upgrade":
-			return nil, fmt.Errorf("header %q is set by the generator, not by a study", name)
 		}
-		fmt.Fprintf(&b, "%s: %s\r\n", name, value)
+		fmt.Fprintf(&b, "%s: %s\r\n", name, c.Headers[name])
 	}
 	fmt.Fprintf(&b, "Host: %s\r\n", host)
-	if len(r.Body) > 0 || r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
-		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(r.Body))
+	if c.Reconnect {
+		b.WriteString("Connection: close\r\n")
+	}
+	body := c.Payload()
+	switch {
+	case c.Chunked > 0:
+		b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
+		for chunk := range slices.Chunk(body, c.Chunked) {
+			fmt.Fprintf(&b, "%x\r\n%s\r\n", len(chunk), chunk)
+		}
+		b.WriteString("0\r\n\r\n")
+		return b.Bytes()
+	case len(body) > 0 || c.Method == http.MethodPost || c.Method == http.MethodPut || c.Method == http.MethodPatch:
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(body))
 	}
 	b.WriteString("\r\n")
-	b.Write(r.Body)
-	return b.Bytes(), nil
-}
-
-// isToken says whether s is a token of RFC 9110.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return c <= ' ' || c >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, c)
-	})
-}
-
-func isVisible(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c == 0x7f })
+	b.Write(body)
+	return b.Bytes()
 }

@@ -1,6 +1,8 @@
 package http1
 
 import (
+	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,15 +14,22 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func newSession(tb testing.TB, r model.HTTPRequest) load.Session {
+func newSession(tb testing.TB, r load.HTTPRequest) load.Session {
 	tb.Helper()
-	if r.Method == "" {
-		r.Method = "GET"
+	return sessionOf(tb, Config{HTTPRequest: r})
+}
+
+func sessionOf(tb testing.TB, c Config) load.Session {
+	tb.Helper()
+	raw, err := json.Marshal(c)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	if r.Path == "" {
-		r.Path = "/"
+	p, err := New(raw)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	sessions, err := Protocol{}.Prepare(model.Load{HTTP: r}, "server")
+	sessions, err := p.Prepare(tb.Context(), load.Peer{Authority: "server"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -38,7 +47,7 @@ type outcome struct {
 // eof, nothing.
 func parse(tb testing.TB, method, text string, eof bool, splits ...int) outcome {
 	tb.Helper()
-	s := newSession(tb, model.HTTPRequest{Method: method})
+	s := newSession(tb, load.HTTPRequest{Method: method})
 	s.Begin(s.Open(nil), 7)
 	var o outcome
 	at := 0
@@ -168,20 +177,27 @@ func FuzzFeed(f *testing.F) {
 
 func TestRequest(t *testing.T) {
 	t.Parallel()
+	request := func(c load.HTTPRequest) Config { return Config{HTTPRequest: c} }
 	tests := map[string]struct {
-		request model.HTTPRequest
-		want    string
+		config Config
+		want   string
 	}{
-		"get":       {model.HTTPRequest{Method: "GET", Path: "/a?b=c"}, "GET /a?b=c HTTP/1.1\r\nHost: server\r\n\r\n"},
-		"headers":   {model.HTTPRequest{Method: "GET", Path: "/", Headers: map[string]string{"b": "2", "a": "1"}}, "GET / HTTP/1.1\r\na: 1\r\nb: 2\r\nHost: server\r\n\r\n"},
-		"own host":  {model.HTTPRequest{Method: "GET", Path: "/", Headers: map[string]string{"host": "other"}}, "GET / HTTP/1.1\r\nHost: other\r\n\r\n"},
-		"post":      {model.HTTPRequest{Method: "POST", Path: "/", Body: []byte("hello")}, "POST / HTTP/1.1\r\nHost: server\r\nContent-Length: 5\r\n\r\nhello"},
-		"empty put": {model.HTTPRequest{Method: "PUT", Path: "/"}, "PUT / HTTP/1.1\r\nHost: server\r\nContent-Length: 0\r\n\r\n"},
+		"get":       {request(load.HTTPRequest{Path: "/a?b=c"}), "GET /a?b=c HTTP/1.1\r\nHost: server\r\n\r\n"},
+		"headers":   {request(load.HTTPRequest{Headers: map[string]string{"b": "2", "a": "1"}}), "GET / HTTP/1.1\r\na: 1\r\nb: 2\r\nHost: server\r\n\r\n"},
+		"own host":  {request(load.HTTPRequest{Headers: map[string]string{"host": "other"}}), "GET / HTTP/1.1\r\nHost: other\r\n\r\n"},
+		"post":      {request(load.HTTPRequest{Method: "POST", Body: "hello"}), "POST / HTTP/1.1\r\nHost: server\r\nContent-Length: 5\r\n\r\nhello"},
+		"binary":    {request(load.HTTPRequest{Method: "POST", BodyBase64: []byte{0, 255}}), "POST / HTTP/1.1\r\nHost: server\r\nContent-Length: 2\r\n\r\n\x00\xff"},
+		"empty put": {request(load.HTTPRequest{Method: "PUT"}), "PUT / HTTP/1.1\r\nHost: server\r\nContent-Length: 0\r\n\r\n"},
+		"reconnect": {Config{Reconnect: true}, "GET / HTTP/1.1\r\nHost: server\r\nConnection: close\r\n\r\n"},
+		"chunks": {
+			Config{HTTPRequest: load.HTTPRequest{Method: "POST", Body: "hello world"}, Chunked: 8},
+			"POST / HTTP/1.1\r\nHost: server\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nhello wo\r\n3\r\nrld\r\n0\r\n\r\n",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := string(newSession(t, tt.request).Begin(nil, 0)); got != tt.want {
+			if got := string(sessionOf(t, tt.config).Begin(nil, 0)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -190,20 +206,26 @@ func TestRequest(t *testing.T) {
 
 func TestRequestsThatCannotBeSent(t *testing.T) {
 	t.Parallel()
-	tests := map[string]model.HTTPRequest{
-		"no method":        {Path: "/"},
-		"method injection": {Method: "GET / HTTP/1.1\r\nx:", Path: "/"},
-		"no path":          {Method: "GET"},
-		"path injection":   {Method: "GET", Path: "/ HTTP/1.1\r\nx: y"},
-		"header name":      {Method: "GET", Path: "/", Headers: map[string]string{"a b": "c"}},
-		"header injection": {Method: "GET", Path: "/", Headers: map[string]string{"a": "b\r\nc: d"}},
-		"own framing":      {Method: "GET", Path: "/", Headers: map[string]string{"Content-Length": "5"}},
+	tests := map[string]struct{ config, key string }{
+		"method injection": {`{"method": "GET / HTTP/1.1\r\nx:"}`, "method"},
+		"no path":          {`{"path": "a"}`, "path"},
+		"path injection":   {`{"path": "/ HTTP/1.1\r\nx: y"}`, "path"},
+		"header name":      {`{"headers": {"a b": "c"}}`, "headers.a b"},
+		"header injection": {`{"headers": {"a": "b\r\nc: d"}}`, "headers.a"},
+		"own framing":      {`{"headers": {"Content-Length": "5"}}`, "headers.Content-Length"},
+		"header twice":     {`{"headers": {"a": "b", "A": "c"}}`, "headers.a"},
+		"two bodies":       {`{"body": "a", "body_base64": "YQ=="}`, "body_base64"},
+		"negative chunks":  {`{"body": "a", "chunked": -1}`, "chunked"},
+		"nothing chunked":  {`{"chunked": 5}`, "chunked"},
+		"unknown key":      {`{"colour": "red"}`, ""},
 	}
-	for name, r := range tests {
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := (Protocol{}).Prepare(model.Load{HTTP: r}, "server"); err == nil {
-				t.Error("no error")
+			_, err := New([]byte(tt.config))
+			var key *model.ConfigError
+			if errors.As(err, &key) && key.Key != tt.key || err == nil || key == nil && tt.key != "" {
+				t.Errorf("got %v, want an error about %q", err, tt.key)
 			}
 		})
 	}
@@ -214,7 +236,7 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun pan
 		"length":  "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-windtunnel-identity: server-0\r\n\r\nhello",
 		"chunked": "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nx-windtunnel-identity: server-0\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
 	} {
-		s := newSession(t, model.HTTPRequest{})
+		s := newSession(t, load.HTTPRequest{})
 		out, got := make([]byte, 0, 256), make([]load.Answer, 0, 4)
 		b := []byte(text)
 		n := testing.AllocsPerRun(100, func() {
@@ -234,7 +256,7 @@ func BenchmarkFeed(b *testing.B) {
 	header := "HTTP/1.1 200 OK\r\nServer: nginx/1.26.3\r\nDate: Sat, 21 Nov 2026 02:31:42 GMT\r\nContent-Type: text/html\r\nLast-Modified: Sat, 21 Nov 2026 02:31:42 GMT\r\nConnection: keep-alive\r\nETag: \"65e9\"\r\nAccept-Ranges: bytes\r\n"
 	for _, size := range []int{25, 64 << 10} {
 		b.Run(strconv.Itoa(size), func(b *testing.B) {
-			s := newSession(b, model.HTTPRequest{})
+			s := newSession(b, load.HTTPRequest{})
 			text := []byte(header + "Content-Length: " + strconv.Itoa(size) + "\r\n\r\n" + strings.Repeat("x", size))
 			out, got := make([]byte, 0, 256), make([]load.Answer, 0, 4)
 			b.ReportAllocs()
