@@ -35,12 +35,13 @@ func layers() map[string][]string {
 		"internal/stats":    {"internal/hist"},
 		"internal/metric":   {"internal/model", "internal/hist"},
 		"internal/study":    {"internal/model"},
-		"internal/plan":     {"internal/model", "internal/study"},
+		"internal/search":   {"internal/model"},
+		"internal/plan":     {"internal/model", "internal/study", "internal/search"},
 		"internal/store":    {"internal/model", "internal/hist"},
 		"internal/load":     {"internal/model", "internal/hist"},
 		"internal/load/":    {"internal/model", "internal/hist", "internal/sys", "internal/load"},
 		"internal/agent":    {"internal/model", "internal/hist", "internal/load"},
-		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist"},
+		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist", "internal/metric", "internal/search"},
 		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric"},
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
 		"internal/report/":  {"internal/model", "internal/report"},
@@ -58,7 +59,7 @@ func layers() map[string][]string {
 
 // pure packages compute; they never touch the outside world.
 func pure() []string {
-	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit"}
+	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/search"}
 }
 
 func impure() []string {

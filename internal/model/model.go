@@ -99,6 +99,12 @@ type Load struct {
 	// Where the pattern varies the rate, it is the mean over the window.
 	Rate    float64 `json:"rate,omitempty"`
 	Pattern Pattern `json:"pattern,omitzero"`
+	// Relative says that the rate is a share of another load's result: Rate is 0
+	// in the plan, and what the calibration has frozen in a trial.
+	Relative *Relative `json:"relative,omitempty"`
+	// Search says that each trial looks for the highest rate that holds; Rate is
+	// 0 in the plan, and a probe's own while it runs.
+	Search *Search `json:"search,omitempty"`
 	// Think is how long each connection of a closed loop rests between an answer
 	// and its next request: a connection is then a virtual user. It is the mean
 	// of an exponential distribution where the pattern is Poisson.
@@ -153,6 +159,48 @@ type Segment struct {
 	Duration time.Duration `json:"duration_ns"`
 }
 
+// Relative is a rate as a share of what variants achieved under another load,
+// or of the highest rate that they held.
+type Relative struct {
+	Share float64 `json:"share"` // 0.75: three quarters
+	Of    string  `json:"of"`    // the other load
+	Among Among   `json:"among"`
+}
+
+// Among says whose result counts.
+type Among string
+
+// Whose result counts: that of the worst variant, of the best, or each its own.
+// With the first two, all variants meet the same rate.
+const (
+	AmongLowest  Among = "lowest"
+	AmongHighest Among = "highest"
+	AmongOwn     Among = "own"
+)
+
+// Search asks for the highest rate from From to To, in requests per second, at
+// which all objectives hold.
+type Search struct {
+	Objectives []Objective `json:"objectives"`
+	From       float64     `json:"from"`
+	To         float64     `json:"to"`
+	// Precision is how close, as a share, the rate that holds and one that does
+	// not must come.
+	Precision float64       `json:"precision"`
+	Probe     time.Duration `json:"probe_ns"` // window of one probe
+	// Confirmations are how often in a row the rate that was found must hold for
+	// the load's whole duration.
+	Confirmations int `json:"confirmations"`
+}
+
+// Objective is a condition on one load's result, e.g. "response.p99 < 20ms".
+type Objective struct {
+	Text   string  `json:"text"`
+	Metric string  `json:"metric"`
+	Op     string  `json:"op"` // one of < <= > >=
+	Value  float64 `json:"value"`
+}
+
 // TLS says how a load's connections are secured.
 type TLS struct {
 	// ServerName is asked for (SNI) and must be in the server's certificate;
@@ -173,4 +221,21 @@ type Trial struct {
 	Variant string `json:"variant"`
 	Load    string `json:"load"`
 	Seed    uint64 `json:"seed"`
+	// Calibration trials come before the blocks and have indexes of their own;
+	// Block is then the repetition.
+	Calibration bool `json:"calibration,omitempty"`
+}
+
+// Frozen is what the calibration found, before the first block: nothing of it
+// changes later.
+type Frozen struct {
+	Rates []FrozenRate `json:"rates"`
+}
+
+// FrozenRate is the rate of a load under a variant.
+type FrozenRate struct {
+	Load    string  `json:"load"`
+	Variant string  `json:"variant"`
+	Rate    float64 `json:"rate"`  // requests per second
+	Basis   float64 `json:"basis"` // what it is a share of
 }

@@ -18,6 +18,9 @@ type Outcome struct {
 	Failure *Failure    `json:"failure,omitempty"`
 	Ready   *Ready      `json:"ready,omitempty"`
 	Load    *LoadResult `json:"load,omitempty"`
+	// Search is how the rate was found, where it was searched for; Load, Samples
+	// and Window are then of the last confirmation.
+	Search *SearchResult `json:"search,omitempty"`
 	// Samples are resource readings from just before to just after the window.
 	Samples []Series `json:"samples,omitempty"`
 	// Unavailable says what could not be sampled, and why.
@@ -102,6 +105,8 @@ type LoadResult struct {
 	Sent      uint64           `json:"sent"`
 	Succeeded uint64           `json:"succeeded"`
 	Failed    map[Cause]uint64 `json:"failed,omitempty"`
+	// Reasons are the first failure of each cause in words, warm-up included.
+	Reasons map[Cause]string `json:"reasons,omitempty"`
 	// Unsent requests were due but never written, because no connection was
 	// free before the load ended. They are failures of the test, and counted.
 	Unsent uint64 `json:"unsent"`
@@ -111,12 +116,14 @@ type LoadResult struct {
 	Blocked uint64 `json:"blocked"`
 
 	// Response counts from when a request was due, Service from when it was
-	// sent; both of successes, in nanoseconds. In a closed loop they are equal.
+	// sent; both of successes, in nanoseconds. In a closed loop that is not
+	// paced they are equal.
 	Response *hist.Histogram `json:"response"`
 	Service  *hist.Histogram `json:"service"`
 	// FailedResponse is the response time of failures.
 	FailedResponse *hist.Histogram `json:"failed_response"`
-	// Lateness is sent - due of requests that were not blocked; open loop.
+	// Lateness is sent - due of requests that were not blocked, where requests
+	// are due at times of their own: in an open or a paced closed loop.
 	Lateness *hist.Histogram `json:"lateness"`
 
 	Statuses   map[int]uint64    `json:"statuses,omitempty"`
@@ -330,10 +337,13 @@ type Finding struct {
 	Variant  string   `json:"variant,omitempty"`
 	Load     string   `json:"load,omitempty"`
 	// Trials are the indexes of the trials concerned; none: the whole run.
-	Trials   []int  `json:"trials,omitempty"`
-	Cause    string `json:"cause"`
-	Evidence string `json:"evidence"`
-	Advice   string `json:"advice"`
+	Trials []int `json:"trials,omitempty"`
+	// Metrics are the numbers that it is about, by name ("response.p99") or by
+	// group ("response"); none: all.
+	Metrics  []string `json:"metrics,omitempty"`
+	Cause    string   `json:"cause"`
+	Evidence string   `json:"evidence"`
+	Advice   string   `json:"advice"`
 }
 
 // Host is what the trials ran on.

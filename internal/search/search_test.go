@@ -1,0 +1,173 @@
+package search
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+func wide() model.Search {
+	return model.Search{From: 100, To: 100_000, Precision: 0.05, Confirmations: 2}
+}
+
+// system says what comes of a rate.
+type system func(rate float64, confirm bool) model.SearchProbe
+
+func run(t *testing.T, s model.Search, try system) model.SearchResult {
+	t.Helper()
+	var done []model.SearchProbe
+	probes, confirmations := Most(s)
+	for {
+		step := Next(s, done)
+		if step.Rate == 0 {
+			return step.Result
+		}
+		if step.Rate < s.From || step.Rate > s.To {
+			t.Fatalf("tries %g, outside of %g to %g", step.Rate, s.From, s.To)
+		}
+		p := try(step.Rate, step.Confirm)
+		p.Rate, p.Confirms = step.Rate, step.Confirm
+		if step.Confirm {
+			confirmations--
+		} else {
+			probes--
+		}
+		if probes < 0 || confirmations < 0 {
+			t.Fatalf("more probes than Most says: %+v", done)
+		}
+		done = append(done, p)
+	}
+}
+
+func below(limit float64) system {
+	return func(rate float64, _ bool) model.SearchProbe { return model.SearchProbe{Held: rate <= limit} }
+}
+
+// A system with a sharp limit: found to within the precision, wherever it is.
+func TestSharpLimit(t *testing.T) {
+	t.Parallel()
+	for limit := 100.0; limit < 99_000; limit *= 1.37 {
+		r := run(t, wide(), below(limit))
+		if r.Highest > limit || r.Highest < limit/1.06 || r.Limit != model.LimitSystem || r.Above <= limit || r.Above > r.Highest*1.06 {
+			t.Errorf("limit %g: %g holds, %g does not, because of %s", limit, r.Highest, r.Above, r.Limit)
+		}
+		probes, confirmations := Expected(wide())
+		if len(r.Probes) > probes+confirmations+1 {
+			t.Errorf("limit %g: %d probes, %d and %d were expected", limit, len(r.Probes), probes, confirmations)
+		}
+	}
+}
+
+func TestEdges(t *testing.T) {
+	t.Parallel()
+	if r := run(t, wide(), below(99)); r.Highest != 0 || r.Above != 100 || r.Limit != model.LimitSystem {
+		t.Errorf("never holds: %+v", r)
+	}
+	if r := run(t, wide(), below(1e9)); r.Highest != 100_000 || r.Above != 0 || r.Limit != model.LimitRange {
+		t.Errorf("always holds: %+v", r)
+	}
+	narrow := model.Search{From: 1000, To: 1010, Precision: 0.05, Confirmations: 1}
+	if r := run(t, narrow, below(1e9)); r.Highest != 1010 || len(r.Probes) != 3 {
+		t.Errorf("narrow: %+v", r)
+	}
+	if r := run(t, narrow, below(1005)); r.Highest != 1000 || r.Above != 1010 {
+		t.Errorf("narrow: %+v", r)
+	}
+}
+
+// Short probes hold more than the system does: the confirmations find it out.
+func TestStepsDown(t *testing.T) {
+	t.Parallel()
+	for _, factor := range []float64{1.03, 1.3, 3, 50} {
+		r := run(t, wide(), func(rate float64, confirm bool) model.SearchProbe {
+			limit := 2000.0
+			if !confirm {
+				limit *= factor
+			}
+			return model.SearchProbe{Held: rate <= limit}
+		})
+		if r.Highest > 2000 || r.Highest < 100 || r.Above <= 2000 {
+			t.Errorf("factor %g: %g holds, %g does not", factor, r.Highest, r.Above)
+		}
+	}
+	r := run(t, wide(), func(_ float64, confirm bool) model.SearchProbe { return model.SearchProbe{Held: !confirm} })
+	if r.Highest != 0 || r.Above != 100 {
+		t.Errorf("never confirmed: %+v", r)
+	}
+}
+
+func TestGeneratorLimit(t *testing.T) {
+	t.Parallel()
+	limited := func(limit float64) system {
+		return func(rate float64, _ bool) model.SearchProbe {
+			return model.SearchProbe{Held: rate <= limit, Generator: rate > limit}
+		}
+	}
+	if r := run(t, wide(), limited(5000)); r.Highest > 5000 || r.Highest < 4700 || r.Limit != model.LimitGenerator {
+		t.Errorf("the generator's limit: %g, %s", r.Highest, r.Limit)
+	}
+	// Below it the system has a limit of its own.
+	r := run(t, wide(), func(rate float64, _ bool) model.SearchProbe {
+		return model.SearchProbe{Held: rate <= 2000, Generator: rate > 5000}
+	})
+	if r.Highest > 2000 || r.Highest < 1900 || r.Limit != model.LimitSystem {
+		t.Errorf("the system's limit below the generator's: %g, %s", r.Highest, r.Limit)
+	}
+	// One hiccup is tried again.
+	hiccup := false
+	r = run(t, wide(), func(rate float64, _ bool) model.SearchProbe {
+		p := model.SearchProbe{Held: rate <= 2000, Generator: !hiccup}
+		hiccup = true
+		return p
+	})
+	if r.Highest > 2000 || r.Highest < 1900 || r.Limit != model.LimitSystem {
+		t.Errorf("after a hiccup: %g, %s", r.Highest, r.Limit)
+	}
+}
+
+// A system that holds with a probability that falls around its limit: a rate
+// was confirmed as often as was asked for, and most searches end near.
+func TestNoisy(t *testing.T) {
+	t.Parallel()
+	near := 0
+	const searches = 500
+	for seed := range uint64(searches) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		r := run(t, wide(), func(rate float64, _ bool) model.SearchProbe {
+			chance := 1 / (1 + math.Pow(rate/8000, 30))
+			return model.SearchProbe{Held: random.Float64() < chance}
+		})
+		n := len(r.Probes)
+		for _, p := range r.Probes[max(0, n-2):] {
+			if r.Highest > 0 && (!p.Held || !p.Confirms || p.Rate != r.Highest) {
+				t.Fatalf("seed %d: not confirmed: %+v", seed, r)
+			}
+		}
+		if r.Highest > 8000*0.85 && r.Highest < 8000*1.1 {
+			near++
+		}
+	}
+	if near < searches*8/10 {
+		t.Errorf("%d of %d searches ended near the limit", near, searches)
+	}
+}
+
+func TestSameHistorySameStep(t *testing.T) {
+	t.Parallel()
+	a := fmt.Sprint(run(t, wide(), below(777)))
+	if b := fmt.Sprint(run(t, wide(), below(777))); a != b {
+		t.Errorf("%s\n%s", a, b)
+	}
+}
+
+func TestRound(t *testing.T) {
+	t.Parallel()
+	for rate, want := range map[float64]float64{3162.2776: 3162, 31622.776: 31620, 0.12345: 0.1235, 1: 1, 999.96: 1000, 100: 100} {
+		if got := round(rate); got != want {
+			t.Errorf("%g: got %g, want %g", rate, got, want)
+		}
+	}
+}
