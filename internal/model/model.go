@@ -93,7 +93,9 @@ type Load struct {
 	// Config is the protocol's own configuration, as its plug-in reads it.
 	Config json.RawMessage `json:"config,omitempty"`
 	// Driver is the outside tool that sends, e.g. "vegeta"; empty: our engine.
-	Driver  string  `json:"driver,omitempty"`
+	Driver string `json:"driver,omitempty"`
+	// Program is the path of that tool; empty: it is looked for.
+	Program string  `json:"program,omitempty"`
 	Arrival Arrival `json:"model"`
 	// Rate is in requests per second, over all connections; open loop only.
 	// Where the pattern varies the rate, it is the mean over the window.

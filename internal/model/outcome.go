@@ -156,6 +156,8 @@ type LoadResult struct {
 	Workers       int           `json:"workers"`          // threads that sent
 	Clock         string        `json:"clock"`            // which clock stamped the requests
 
+	// Tool is what sent the load, where that was not our engine.
+	Tool *Tool `json:"tool,omitempty"`
 	// Messages counts those of streamed answers.
 	Messages uint64 `json:"messages,omitempty"`
 	// Stream and Datagrams are of loads that are not made of requests.

@@ -94,6 +94,14 @@ type Namespace interface {
 	InNetwork(f func() error) error
 }
 
+// Finisher is a Running whose program is meant to end by itself. ExitCode is
+// its status, after Done. ReadFile reads a file of its private folder, until
+// Stop; more than max bytes are an error.
+type Finisher interface {
+	ExitCode() int
+	ReadFile(name string, max int64) ([]byte, error)
+}
+
 // NodeSite is a site whose nodes' network namespaces can be entered.
 type NodeSite interface {
 	Node(name string) (Namespace, error)

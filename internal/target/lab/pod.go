@@ -169,11 +169,32 @@ type running struct {
 	dir       string
 }
 
-var _ model.Running = (*running)(nil)
+var (
+	_ model.Running  = (*running)(nil)
+	_ model.Finisher = (*running)(nil)
+)
 
 // Stop ends the process and removes its files.
 func (r *running) Stop(ctx context.Context) error {
 	return errors.Join(r.Process.Stop(ctx), r.removeFiles())
+}
+
+// ReadFile reads a file that the process has written to its folder; see
+// model.Finisher. Only plain names and regular files: the folder is the
+// process's, what a link in it names is not.
+func (r *running) ReadFile(name string, limit int64) ([]byte, error) {
+	if r.dir == "" || name != filepath.Base(name) {
+		return nil, fmt.Errorf("process %s has no file %q in a folder of its own", r.name, name)
+	}
+	path := filepath.Join(r.dir, name)
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, fmt.Errorf("process %s: %w", r.name, err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, fmt.Errorf("process %s: %s is no regular file of at most %d bytes, but %s of %d", r.name, name, limit, info.Mode().Type(), info.Size())
+	}
+	return sys.ReadFile(path)
 }
 
 func (r *running) removeFiles() error {
