@@ -13,9 +13,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/search"
 )
 
 // Schema is the version of Plan that this program writes and reads.
@@ -27,9 +29,12 @@ const MaxTrials = 100_000
 // Plan is a study with the trials that answer it, in the order in which they
 // are run. Trials of the stop rule's blocks are all here; the run may end early.
 type Plan struct {
-	Schema int           `json:"schema"`
-	Study  model.Study   `json:"study"`
-	Trials []model.Trial `json:"trials"`
+	Schema int         `json:"schema"`
+	Study  model.Study `json:"study"`
+	// Calibration are the trials before the first block, for loads that are
+	// defined by another load's result.
+	Calibration []model.Trial `json:"calibration,omitempty"`
+	Trials      []model.Trial `json:"trials"`
 	// Digest is the SHA-256 of the plan's JSON with an empty digest, in hex.
 	Digest string `json:"digest"`
 }
@@ -46,7 +51,7 @@ func Expand(s model.Study) (Plan, error) {
 	case s.Design.MaxBlocks > MaxTrials/perBlock:
 		return Plan{}, fmt.Errorf("planning study %s: %d blocks of %d trials are more than %d trials; ask for fewer blocks", s.Name, s.Design.MaxBlocks, perBlock, MaxTrials)
 	}
-	p := Plan{Schema: Schema, Study: s, Trials: make([]model.Trial, 0, perBlock*s.Design.MaxBlocks)}
+	p := Plan{Schema: Schema, Study: s, Calibration: calibration(s), Trials: make([]model.Trial, 0, perBlock*s.Design.MaxBlocks)}
 	for b := 1; b <= s.Design.MaxBlocks; b++ {
 		p.Trials = append(p.Trials, block(s, b, len(p.Trials))...)
 	}
@@ -58,20 +63,24 @@ func Expand(s model.Study) (Plan, error) {
 // block makes one block. Its generator depends on the seed and the block's
 // number only. Blocks count from 1; so do trials, and the order in a block.
 func block(s model.Study, number, before int) []model.Trial {
-	random := rand.New(rand.NewPCG(s.Design.Seed, uint64(number))) //nolint:gosec // an experiment must be repeatable
 	trials := make([]model.Trial, 0, len(s.Variants)*len(s.Loads))
 	for _, v := range s.Variants {
 		for _, l := range s.Loads {
 			trials = append(trials, model.Trial{Block: number, Variant: v.Name, Load: l.Name})
 		}
 	}
+	order(trials, rand.New(rand.NewPCG(s.Design.Seed, uint64(number))), before) //nolint:gosec // an experiment must be repeatable
+	return trials
+}
+
+// order shuffles the trials of a block, numbers them and gives each a seed.
+func order(trials []model.Trial, random *rand.Rand, before int) {
 	random.Shuffle(len(trials), func(i, j int) { trials[i], trials[j] = trials[j], trials[i] })
 	for i := range trials {
 		trials[i].Index = before + i + 1
 		trials[i].Order = i + 1
 		trials[i].Seed = random.Uint64()
 	}
-	return trials
 }
 
 func (p Plan) digest() (string, error) {
@@ -111,6 +120,9 @@ func (p Plan) shape() error {
 	if len(cells) == 0 || len(cells) != len(p.Study.Variants)*len(p.Study.Loads) {
 		return errors.New("the plan's study has no variants or loads, or two of one name")
 	}
+	if !slices.Equal(p.Calibration, calibration(p.Study)) {
+		return errors.New("the plan's calibration is not the one that its study asks for")
+	}
 	if len(p.Trials) != len(cells)*p.Study.Design.MaxBlocks {
 		return fmt.Errorf("the plan has %d trials; %d blocks of %d need %d", len(p.Trials), p.Study.Design.MaxBlocks, len(cells), len(cells)*p.Study.Design.MaxBlocks)
 	}
@@ -130,15 +142,28 @@ func (p Plan) shape() error {
 
 // Duration is how long all trials of a plan take, where overhead is what one
 // takes besides its warm-up and its measured window. With a stop rule, it is
-// the longest that the study can take.
+// the longest that the study can take; of a search, it is what is expected.
 func Duration(p Plan, overhead time.Duration) time.Duration {
-	return duration(p.Study, p.Study.Design.MaxBlocks, overhead)
+	total := duration(p.Study, p.Study.Design.MaxBlocks, overhead)
+	for _, t := range p.Calibration {
+		i := slices.IndexFunc(p.Study.Loads, func(l model.Load) bool { return l.Name == t.Load })
+		total += overhead + trialDuration(p.Study.Loads[i], p.Study.Design.Warmup)
+	}
+	return total
 }
 
 func duration(s model.Study, blocks int, overhead time.Duration) time.Duration {
 	var one time.Duration
 	for _, l := range s.Loads {
-		one += s.Design.Warmup + l.Duration + overhead
+		one += overhead + trialDuration(l, s.Design.Warmup)
 	}
 	return one * time.Duration(len(s.Variants)) * time.Duration(blocks)
+}
+
+func trialDuration(l model.Load, warmup time.Duration) time.Duration {
+	if l.Search == nil {
+		return warmup + l.Duration
+	}
+	probes, confirmations := search.Expected(*l.Search)
+	return time.Duration(probes)*(warmup+l.Search.Probe) + time.Duration(confirmations)*(warmup+l.Duration)
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -19,8 +18,8 @@ func (p Plan) WriteText(w io.Writer) error {
 	var b strings.Builder
 	s := p.Study
 	fmt.Fprintf(&b, "%s   %s\n", s.Name, s.Question)
-	fmt.Fprintf(&b, "%s x %s x %s = %s\n%s\n\n", count(len(s.Variants), "variant"), count(len(s.Loads), "load"),
-		blocks(s.Design), count(len(p.Trials), "trial"), p.expected())
+	fmt.Fprintf(&b, "%s x %s x %s = %s%s\n%s\n\n", count(len(s.Variants), "variant"), count(len(s.Loads), "load"),
+		blocks(s.Design), count(len(p.Trials), "trial"), p.calibrations(), p.expected())
 	variants(&b, s)
 	loads(&b, s)
 	design(&b, s)
@@ -46,10 +45,18 @@ func blocks(d model.Design) string {
 	return fmt.Sprintf("at most %d blocks", d.MaxBlocks)
 }
 
+func (p Plan) calibrations() string {
+	if len(p.Calibration) == 0 {
+		return ""
+	}
+	return ", after " + count(len(p.Calibration), "calibration trial")
+}
+
 // expected leaves out what deploying takes: that is the host's.
 func (p Plan) expected() string {
 	d := p.Study.Design
-	least, most := duration(p.Study, d.Blocks, 0), Duration(p, 0)
+	most := Duration(p, 0)
+	least := most - duration(p.Study, d.MaxBlocks-d.Blocks, 0)
 	if least == most {
 		return fmt.Sprintf("%s of warm-up and load, and what deploying needs", most)
 	}
@@ -91,31 +98,6 @@ func variants(b *strings.Builder, s model.Study) {
 	table(b, rows)
 }
 
-func loads(b *strings.Builder, s model.Study) {
-	rows := [][]string{{"", "load", "sends", "connections", "window", "timeout", "request"}}
-	for i, l := range s.Loads {
-		sends := "closed loop"
-		if l.Arrival == model.ArrivalOpen {
-			sends = "open loop, " + strconv.FormatFloat(l.Rate, 'f', -1, 64) + "/s"
-		}
-		rows = append(rows, []string{
-			strconv.Itoa(i + 1), l.Name, sends, strconv.Itoa(l.Connections), l.Duration.String(), l.Timeout.String(),
-			fmt.Sprintf("%s%s, %s to %s", l.Protocol, settings(l.Config), l.From, l.To),
-		})
-	}
-	table(b, rows)
-}
-
-// settings are a protocol's keys, as far as there is room.
-func settings(config json.RawMessage) string {
-	const room = 20
-	text := string(config)
-	if len(text) > room {
-		text = strings.ToValidUTF8(text[:room-2], "") + ".."
-	}
-	return strings.TrimRight(" "+text, " ")
-}
-
 func design(b *strings.Builder, s model.Study) {
 	d := s.Design
 	rows := [][]string{
@@ -149,13 +131,17 @@ func (p Plan) order(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "order of trials, seed %d\n", p.Study.Design.Seed)
 	var rows [][]string
-	for block := range slices.Chunk(p.Trials, max(1, len(cells))) {
-		row := make([]string, len(block))
-		for i, t := range block {
-			row[i] = cells[t.Variant+"/"+t.Load]
+	add := func(what string, trials []model.Trial, size int) {
+		for block := range slices.Chunk(trials, max(1, size)) {
+			row := make([]string, len(block))
+			for i, t := range block {
+				row[i] = cells[t.Variant+"/"+t.Load]
+			}
+			rows = append(rows, []string{what + " " + strconv.Itoa(block[0].Block), strings.Join(row, " ")})
 		}
-		rows = append(rows, []string{"block " + strconv.Itoa(block[0].Block), strings.Join(row, " ")})
 	}
+	add("calibration", p.Calibration, len(p.Calibration)/calibrations)
+	add("block", p.Trials, len(cells))
 	table(b, rows)
 }
 
