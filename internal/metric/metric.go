@@ -2,8 +2,11 @@
 // is printed, compared, gated or used by the stop rule comes from here, so that
 // "response.p99" means the same everywhere.
 //
-// Units: seconds for times, bytes for memory, shares (0 to 1), requests per
-// second, and CPU-seconds per 1,000 successful requests.
+// Units: seconds for times, bytes for memory, shares (0 to 1), requests,
+// messages or datagrams per second, bits per second, segments per 10^9 bytes,
+// and CPU-seconds per 1,000 successful requests or per 10^9 bits. Which loads
+// have which metrics is in docs/terms.md; a load without one is an error, never
+// zero.
 package metric
 
 import (
@@ -34,7 +37,10 @@ const (
 	UnitRate     Unit = "/s"
 	UnitShare    Unit = "share"
 	UnitCPUPer1k Unit = "s/1k requests"
+	UnitCPUPerGb Unit = "s/Gbit"
 	UnitBytes    Unit = "bytes"
+	UnitBits     Unit = "bit/s"
+	UnitPerGB    Unit = "/GB" // 10^9 bytes
 )
 
 // Better is the direction in which a metric improves.
@@ -56,13 +62,19 @@ func All() []Metric {
 			all = append(all, Metric{kind + "." + q, kind + " time, " + label[q], UnitSeconds, BetterLower})
 		}
 	}
-	return append(all,
+	all = append(all,
 		Metric{"rate", "successes per second", UnitRate, BetterHigher},
 		Metric{"success", "share of successes", UnitShare, BetterHigher},
+	)
+	return append(append(all, flows()...),
 		Metric{"cpu.total", "CPU of app, proxies and gateways", UnitCPUPer1k, BetterLower},
 		Metric{"cpu.app", "CPU of the app", UnitCPUPer1k, BetterLower},
 		Metric{"cpu.sidecar", "CPU of the sidecars", UnitCPUPer1k, BetterLower},
 		Metric{"cpu.generator", "CPU of the load generator", UnitCPUPer1k, BetterLower},
+		Metric{"cpu.gbit.total", "CPU of app, proxies and gateways", UnitCPUPerGb, BetterLower},
+		Metric{"cpu.gbit.app", "CPU of the app", UnitCPUPerGb, BetterLower},
+		Metric{"cpu.gbit.sidecar", "CPU of the sidecars", UnitCPUPerGb, BetterLower},
+		Metric{"cpu.gbit.generator", "CPU of the load generator", UnitCPUPerGb, BetterLower},
 		Metric{"memory.total", "peak memory of app, proxies and gateways", UnitBytes, BetterLower},
 		Metric{"memory.sidecar", "peak memory of the sidecars", UnitBytes, BetterLower},
 	)
@@ -120,21 +132,33 @@ func Of(o *model.Outcome, name string) (float64, error) {
 	}
 	group, part, _ := strings.Cut(name, ".")
 	switch group {
-	case "response", "service":
-		return latency(o, name)
-	case "rate":
-		return float64(o.Load.Succeeded) / o.Load.Elapsed.Seconds(), nil
-	case "success":
-		if o.Load.Due == 0 {
-			return 0, fmt.Errorf("trial %d sent nothing", o.Trial.Index)
-		}
-		return float64(o.Load.Succeeded) / float64(o.Load.Due), nil
+	case "response", "service", "rate", "success":
+		return requests(o, name)
+	case "goodput", "retransmits", "rtt", "loss", "reordered", "duplicated", "jitter", "datagrams", "messages":
+		return flow(o, name)
 	case "cpu":
 		return cpu(o, part)
 	case "memory":
 		return memory(o, part)
 	}
 	return 0, fmt.Errorf("no metric %q; known: %s", name, strings.Join(Names(), ", "))
+}
+
+// requests are the metrics of loads that are made of requests.
+func requests(o *model.Outcome, name string) (float64, error) {
+	switch {
+	case IsFlow(o.Load):
+		return 0, errNoRequests
+	case name == "success" && o.Load.Due == 0:
+		return 0, fmt.Errorf("trial %d sent nothing", o.Trial.Index)
+	case name == "success":
+		return float64(o.Load.Succeeded) / float64(o.Load.Due), nil
+	case name == "rate" && o.Load.Elapsed <= 0:
+		return 0, fmt.Errorf("trial %d measured no time", o.Trial.Index)
+	case name == "rate":
+		return o.Load.Achieved(), nil
+	}
+	return latency(o, name)
 }
 
 func latency(o *model.Outcome, name string) (float64, error) {
@@ -149,8 +173,10 @@ func latency(o *model.Outcome, name string) (float64, error) {
 }
 
 func cpu(o *model.Outcome, part string) (float64, error) {
-	if o.Load.Succeeded == 0 {
-		return 0, fmt.Errorf("trial %d has no successes", o.Trial.Index)
+	part, perGbit := strings.CutPrefix(part, "gbit.")
+	done, err := work(o, perGbit)
+	if err != nil {
+		return 0, err
 	}
 	var sum float64
 	found := false
@@ -162,7 +188,7 @@ func cpu(o *model.Outcome, part string) (float64, error) {
 	if !found {
 		return absent(o, part)
 	}
-	return sum / float64(o.Load.Succeeded) * 1000, nil
+	return sum / done, nil
 }
 
 func memory(o *model.Outcome, part string) (float64, error) {
