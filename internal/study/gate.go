@@ -82,18 +82,21 @@ func (b *builder) looksLikeMetric(word string) bool {
 }
 
 // gateValue reads the value in the unit of its metric: seconds, share, bytes,
-// requests per second, or for CPU seconds per 1,000 requests.
+// requests or bits per second, or for CPU seconds per 1,000 requests or Gbit.
 func gateValue(metric, text string) (float64, error) {
 	group, _, _ := strings.Cut(metric, ".")
 	switch group {
-	case "response", "service", "cpu":
+	case "response", "service", "cpu", "rtt", "jitter":
 		d, err := ParseDuration(text)
 		return time.Duration(d).Seconds(), err
-	case "success":
+	case "success", "loss", "reordered", "duplicated":
 		p, err := ParsePercent(text)
 		return float64(p), err
-	case "rate":
+	case "rate", "messages", "datagrams":
 		r, err := ParseRate(text)
+		return float64(r), err
+	case "goodput":
+		r, err := ParseBitRate(text)
 		return float64(r), err
 	case "memory":
 		n, err := ParseBytes(text)

@@ -85,7 +85,7 @@ func catalog() Known {
 		}}},
 		Targets: []string{"lab"},
 		Metrics: []string{
-			"response.p50", "response.p90", "response.p99", "response.p99.9", "response.mean", "service.p50", "service.p99", "rate",
+			"response.p50", "response.p90", "response.p99", "response.p99.9", "response.mean", "service.p50", "service.p99", "rate", "goodput", "loss", "cpu.gbit.total",
 			"success", "cpu.total", "cpu.app", "cpu.sidecar", "cpu.generator", "memory.total", "memory.sidecar",
 		},
 	}
@@ -128,7 +128,7 @@ func TestDefaults(t *testing.T) {
 		}},
 		Design: model.Design{
 			Blocks: 10, MaxBlocks: 10, Warmup: 2 * time.Second, Control: true, Seed: 1,
-			Primary: []string{"response.p50", "response.p99", "cpu.total", "success"},
+			Primary: []string{"response.p50", "response.p99", "cpu.total", "success", "goodput", "loss", "cpu.gbit.total"},
 		},
 	}
 	if diff := cmp.Diff(want, got, equal); diff != "" {
