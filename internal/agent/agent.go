@@ -233,7 +233,7 @@ func (s *server) load(ctx context.Context, id uint64, j LoadJob) (*model.LoadRes
 	}
 	result, _, err := load.Run(ctx, load.Job{
 		Load: j.Load, Protocol: protocol, Host: j.Host, Targets: j.Targets, Warmup: j.Warmup,
-		Expect: load.Digest(j.Payload), Identities: j.Identities,
+		Expect: load.Digest(j.Payload), Identities: j.Identities, Seed: j.Seed,
 		OnWindow:   func(w model.Window) { say(message{Window: &w}) },
 		OnProgress: func(p load.Progress) { say(message{Progress: (*Progress)(&p)}) },
 	})

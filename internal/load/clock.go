@@ -17,6 +17,17 @@ type clock struct {
 
 func (c clock) now() int64 { return c.offset + int64(time.Since(c.origin)) }
 
+// at is the reading at a moment of CLOCK_REALTIME that has just passed. If that
+// clock was set meanwhile, it is now.
+func (c clock) at(realtime int64) int64 {
+	now := time.Now() // of both clocks
+	age := now.UnixNano() - realtime
+	if age < 0 || age > int64(time.Second) {
+		age = 0
+	}
+	return c.offset + int64(now.Sub(c.origin)) - age
+}
+
 // newClock ties the runtime's clock to CLOCK_MONOTONIC: of a few readings, the
 // one that took least time is the closest.
 func newClock() (clock, error) {

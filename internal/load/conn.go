@@ -2,6 +2,7 @@ package load
 
 import (
 	"errors"
+	"io"
 	"syscall"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -11,8 +12,9 @@ import (
 type state int
 
 const (
-	down    state = iota // no socket; the next request opens one
-	opening              // requests are held until it is open
+	down     state = iota // no socket; the next request opens one
+	opening               // requests are held until it is open
+	securing              // the same, during the TLS handshake
 	up
 )
 
@@ -28,14 +30,31 @@ type conn struct {
 	replier   Replier
 	canceller Canceller
 	slots     []slot
-	out       []byte // out[wrote:] is still to be written
+	out       []byte // the session's bytes; out[wrote:] is still to be written
 	wrote     int
+	secured   *secured   // nil: in the clear
 	responder *responder // of the last answer
 }
+
+// pending is what is to be written to the socket: what the session says, or
+// that in TLS records.
+func (c *conn) pending() *[]byte {
+	if c.secured != nil {
+		return &c.secured.out
+	}
+	return &c.out
+}
+
+// unsent counts the bytes that the socket has not taken yet.
+func (c *conn) unsent() int { return len(*c.pending()) - c.wrote }
 
 func (c *conn) shut() {
 	if c.fd >= 0 {
 		_ = syscall.Close(c.fd) // what was lost by it is counted by request
+	}
+	if c.secured != nil {
+		c.secured.close()
+		c.secured = nil
 	}
 	c.fd, c.state, c.out, c.wrote = -1, down, c.out[:0], 0
 	c.epoch++
@@ -45,7 +64,7 @@ func (c *conn) shut() {
 func (w *worker) dial(c *conn, now int64) {
 	fd, pending, err := socket(w.network, c.to)
 	if err != nil {
-		w.lose(c, causeOf(err, model.CauseConnect), now)
+		w.lose(c, causeOf(err, model.CauseConnect), err, now)
 		return
 	}
 	c.fd, c.state, c.answered = fd, opening, false
@@ -56,18 +75,45 @@ func (w *worker) dial(c *conn, now int64) {
 		Pad:    c.epoch,
 	}
 	if err := syscall.EpollCtl(w.poller.fd, syscall.EPOLL_CTL_ADD, fd, &ev); err != nil {
-		w.lose(c, model.CauseConnect, now)
+		w.lose(c, model.CauseConnect, err, now)
 		return
 	}
 	if !pending {
-		w.opened(c, now)
+		w.connected(c, now)
 	}
+}
+
+// connected goes on when the socket is open.
+func (w *worker) connected(c *conn, now int64) {
+	w.rec.sockets++
+	if w.tls == nil {
+		w.opened(c, now)
+		return
+	}
+	c.state, c.secured = securing, secure(w.tls)
+	w.handshake(c, now)
+}
+
+// handshake takes TLS as far as it gets with what has been received.
+func (w *worker) handshake(c *conn, now int64) {
+	done, err := c.secured.handshake()
+	if err != nil {
+		w.flush(c, now) // the alert that says why
+		if c.state == securing {
+			w.lose(c, model.CauseTLS, err, now)
+		}
+		return
+	}
+	if done {
+		w.opened(c, now)
+		return
+	}
+	w.flush(c, now)
 }
 
 // opened sends what has waited for the connection.
 func (w *worker) opened(c *conn, now int64) {
 	c.state = up
-	w.rec.sockets++
 	c.out = c.session.Open(c.out[:0])
 	for i := range c.slots {
 		if s := &c.slots[i]; s.held {
@@ -78,11 +124,13 @@ func (w *worker) opened(c *conn, now int64) {
 	w.flush(c, now)
 }
 
-// lose closes a connection's socket; requests that were on it have failed.
-func (w *worker) lose(c *conn, cause model.Cause, now int64) {
+// lose closes a connection's socket; requests that were on it have failed. err
+// is why in words; nil: the cause says it all.
+func (w *worker) lose(c *conn, cause model.Cause, err error, now int64) {
 	c.shut()
 	for i := range c.slots {
 		if s := &c.slots[i]; s.busy {
+			w.rec.explain(cause, err)
 			w.fail(s, cause, now)
 		}
 	}
@@ -91,7 +139,7 @@ func (w *worker) lose(c *conn, cause model.Cause, now int64) {
 // reopen replaces a socket that the peer has closed in good order, ahead of the
 // next request. A peer that answers nothing is left to the requests.
 func (w *worker) reopen(c *conn, now int64) {
-	if w.job.Schedule != nil && c.answered && c.state == down && now < w.window.End {
+	if w.schedule != nil && c.answered && c.state == down && now < w.window.End {
 		w.dial(c, now)
 	}
 }
@@ -101,18 +149,25 @@ func (w *worker) fail(s *slot, cause model.Cause, now int64) {
 	w.flying.remove(s)
 	s.busy, s.held = false, false
 	w.rec.failure(s, cause, now)
-	if w.job.Schedule != nil {
+	if w.schedule != nil {
 		w.release(s, now)
 		return
 	}
-	s.until = now + restAfterFailure
+	s.freed = now
+	s.until = max(now+restAfterFailure, w.rest(s, now))
 	w.resting.push(s)
 }
 
-// release makes a slot free; in a closed loop that makes its next request due.
+// release makes a slot free; in a closed loop its next request is due when it
+// has rested.
 func (w *worker) release(s *slot, now int64) {
-	if w.job.Schedule == nil && now < w.window.End {
-		w.begin(s, now, now)
+	s.freed = now
+	if w.schedule == nil && now < w.window.End {
+		if s.until = w.rest(s, now); s.until > now {
+			w.resting.push(s)
+			return
+		}
+		w.wakeUp(s, now)
 		return
 	}
 	if w.free.head == nil {
@@ -123,8 +178,16 @@ func (w *worker) release(s *slot, now int64) {
 
 // flush writes what there is to write, as far as the socket takes it.
 func (w *worker) flush(c *conn, now int64) {
-	for c.wrote < len(c.out) {
-		n, errno := rawWrite(c.fd, c.out[c.wrote:])
+	if c.secured != nil && len(c.out) > 0 && c.state == up {
+		if err := c.secured.seal(c.out); err != nil {
+			w.lose(c, model.CauseTLS, err, now)
+			return
+		}
+		c.out = c.out[:0]
+	}
+	out := c.pending()
+	for c.wrote < len(*out) {
+		n, errno := rawWrite(c.fd, (*out)[c.wrote:])
 		switch errno {
 		case 0:
 			c.wrote += n
@@ -133,17 +196,17 @@ func (w *worker) flush(c *conn, now int64) {
 			}
 		case syscall.EAGAIN:
 			if w.network != TCP {
-				c.wrote = len(c.out) // a datagram that has no room is lost, here as on the way
+				c.wrote = len(*out) // a datagram that has no room is lost, here as on the way
 				continue
 			}
 			return // an event says when to go on
 		case syscall.EINTR:
 		default:
-			w.lose(c, causeOf(errno, model.CauseReset), now)
+			w.lose(c, causeOf(errno, model.CauseReset), errno, now)
 			return
 		}
 	}
-	c.out, c.wrote = c.out[:0], 0
+	*out, c.wrote = (*out)[:0], 0
 }
 
 func (w *worker) event(ev *syscall.EpollEvent) {
@@ -158,7 +221,7 @@ func (w *worker) event(ev *syscall.EpollEvent) {
 	if ev.Events&(syscall.EPOLLOUT|gone) != 0 {
 		w.writable(c)
 	}
-	if c.epoch == ev.Pad && c.state == up && ev.Events&arrived != 0 {
+	if c.epoch == ev.Pad && c.state >= securing && ev.Events&arrived != 0 {
 		w.receive(c, ev.Events&gone != 0)
 	}
 }
@@ -171,11 +234,11 @@ func (w *worker) writable(c *conn) {
 			err = syscall.Errno(errno)
 		}
 		if err != nil {
-			w.lose(c, causeOf(err, model.CauseConnect), w.clock.now())
+			w.lose(c, causeOf(err, model.CauseConnect), err, w.clock.now())
 			return
 		}
-		w.opened(c, w.clock.now())
-	case c.wrote < len(c.out):
+		w.connected(c, w.clock.now())
+	case c.unsent() > 0:
 		w.flush(c, w.clock.now())
 	}
 }
@@ -184,16 +247,15 @@ func (w *worker) writable(c *conn) {
 // socket, and a new edge tells of what comes later, unless the peer has gone.
 func (w *worker) receive(c *conn, gone bool) {
 	for epoch := c.epoch; c.epoch == epoch; {
-		n, errno := rawRead(c.fd, w.buf)
-		now := w.clock.now()
+		n, now, errno := w.read(c.fd)
 		switch {
 		case errno == syscall.EAGAIN:
 			return
 		case errno == syscall.EINTR:
 		case errno != 0:
-			w.lose(c, causeOf(errno, model.CauseReset), now)
+			w.lose(c, causeOf(errno, model.CauseReset), errno, now)
 		case n > 0:
-			w.deliver(c, w.buf[:n], now)
+			w.took(c, w.buf[:n], now)
 			if w.network == TCP && n < len(w.buf) && !gone {
 				return
 			}
@@ -203,11 +265,60 @@ func (w *worker) receive(c *conn, gone bool) {
 	}
 }
 
+// read reads from a socket; the time is when that was done or, of a datagram,
+// when the kernel received it.
+func (w *worker) read(fd int) (n int, now int64, errno syscall.Errno) {
+	if w.network == TCP {
+		n, errno = rawRead(fd, w.buf)
+		return n, w.clock.now(), errno
+	}
+	n, stamp, errno := rawReceive(fd, w.buf, &w.control)
+	if stamp == 0 {
+		return n, w.clock.now(), errno
+	}
+	w.stamped = true
+	return n, w.clock.at(stamp), errno
+}
+
+// took handles received bytes: TLS records, or the session's own.
+func (w *worker) took(c *conn, b []byte, now int64) {
+	if now >= w.window.Start && now < w.window.End {
+		w.rec.bytesReceived += uint64(len(b))
+	}
+	if c.secured == nil {
+		w.deliver(c, b, now)
+		return
+	}
+	c.secured.in = b
+	epoch := c.epoch
+	if c.state == securing {
+		w.handshake(c, now)
+	}
+	for c.epoch == epoch && c.state == up {
+		plain, err := c.secured.open(w.plain)
+		switch {
+		case err != nil && errors.Is(err, io.EOF):
+			w.peerClosed(c, now)
+		case err != nil:
+			w.lose(c, model.CauseTLS, err, now)
+		case len(plain) == 0:
+			w.flush(c, now) // what TLS itself had to say
+			return
+		default:
+			w.deliver(c, plain, now)
+		}
+	}
+}
+
 func (w *worker) peerClosed(c *conn, now int64) {
 	epoch := c.epoch
+	if c.state == securing {
+		w.lose(c, model.CauseTLS, errClosedInHandshake, now)
+		return
+	}
 	w.deliver(c, nil, now) // it may complete an answer
 	if c.epoch == epoch {
-		w.lose(c, model.CauseClosed, now)
+		w.lose(c, model.CauseClosed, nil, now)
 		w.reopen(c, now)
 	}
 }
@@ -215,9 +326,6 @@ func (w *worker) peerClosed(c *conn, now int64) {
 // deliver gives received bytes to the session. All answers are counted before
 // their slots are used again, because one may close the connection.
 func (w *worker) deliver(c *conn, b []byte, now int64) {
-	if now >= w.window.Start && now < w.window.End {
-		w.rec.bytesReceived += uint64(len(b))
-	}
 	got, err := c.session.Feed(b, w.answers[:0])
 	w.answers = got
 	closing := false
@@ -234,9 +342,9 @@ func (w *worker) deliver(c *conn, b []byte, now int64) {
 	}
 	switch {
 	case err != nil:
-		w.lose(c, model.CauseProtocol, now)
+		w.lose(c, model.CauseProtocol, err, now)
 	case closing:
-		w.lose(c, model.CauseClosed, now)
+		w.lose(c, model.CauseClosed, nil, now)
 		w.reopen(c, now)
 	case c.replier != nil:
 		c.out = c.replier.Reply(c.out)
@@ -247,7 +355,10 @@ func (w *worker) deliver(c *conn, b []byte, now int64) {
 	}
 }
 
-var errUnasked = errors.New("an answer to no request")
+var (
+	errUnasked           = errors.New("an answer to no request")
+	errClosedInHandshake = errors.New("the peer closed the connection during the TLS handshake")
+)
 
 // causeOf says why a connection could not be opened, or broke.
 func causeOf(err error, otherwise model.Cause) model.Cause {

@@ -33,6 +33,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"runtime"
 	"sync"
@@ -57,9 +58,11 @@ type Peer struct {
 	TLS       *tls.Config      // nil: in the clear
 }
 
-// Flow is a Protocol whose load is not made of requests: it runs by itself, as
-// Run describes. Its sessions are for the ready gate only.
+// Flow is a Protocol that can be configured to send no requests, but a flow:
+// Flows says whether it is, and then Flow runs the load as Run would. Its
+// sessions are for the ready gate only.
 type Flow interface {
+	Flows() bool
 	Flow(ctx context.Context, j Job) (*model.LoadResult, model.Window, error)
 }
 
@@ -135,10 +138,16 @@ type Job struct {
 	Protocol Protocol
 	Host     string           // authority that requests carry
 	Targets  []netip.AddrPort // connections are spread over them in turn
-	// Schedule is when requests are due; nil: at the load's constant rate. A
-	// closed loop has none.
-	Schedule Schedule
 	Warmup   time.Duration
+	// Seed is of everything that is drawn: Poisson arrivals and think times.
+	Seed uint64
+	// Of Shards generators that send one load together, this is number Shard,
+	// from 0; Shards 0 or 1: it is alone. The load's connections and pace are
+	// this generator's own, its rate and pattern are of all.
+	Shard, Shards int
+	// Start is when the load begins, on CLOCK_MONOTONIC in nanoseconds, for
+	// generators that begin together; 0: when the connections are open.
+	Start int64
 	// Expect is the digest of the right body, from the ready gate; empty: bodies
 	// are not compared.
 	Expect     Digest
@@ -169,6 +178,9 @@ const (
 // what was counted of the requests of the window. If the context ends before,
 // it returns within 50 ms and without a result.
 func Run(ctx context.Context, j Job) (*model.LoadResult, model.Window, error) {
+	if f, ok := j.Protocol.(Flow); ok && f.Flows() {
+		return f.Flow(ctx, j)
+	}
 	r, err := prepare(ctx, j)
 	if err != nil {
 		return nil, model.Window{}, fmt.Errorf("preparing load %s: %w", j.Load.Name, err)
@@ -185,7 +197,7 @@ func Run(ctx context.Context, j Job) (*model.LoadResult, model.Window, error) {
 	// Nothing is allocated from here on, but for a little by progress: with the
 	// heap clean now, the next collection is far away.
 	runtime.GC()
-	r.run(j)
+	r.run(j) //nolint:contextcheck // a handshake ends with its connection
 	if ctx.Err() != nil {
 		return nil, r.window, fmt.Errorf("running load %s: %w", j.Load.Name, context.Cause(ctx))
 	}
@@ -199,6 +211,8 @@ type run struct {
 	clock   clock
 	network Network
 	streams int
+	shards  int   // generators that send the load together
+	pace    int64 // time between two turns of a slot of a paced closed loop; 0: not paced
 	workers []*worker
 	start   int64
 	window  model.Window
@@ -230,10 +244,9 @@ func prepare(ctx context.Context, j Job) (*run, error) {
 	if m, ok := j.Protocol.(Multiplexer); ok {
 		r.streams = max(m.Streams(), 1)
 	}
-	if j.Load.Arrival == model.ArrivalClosed {
-		r.job.Schedule = nil
-	} else if j.Schedule == nil {
-		r.job.Schedule = Constant{j.Load.Rate}
+	r.shards = max(j.Shards, 1)
+	if p := j.Load.Pace; p > 0 && j.Load.Arrival == model.ArrivalClosed {
+		r.pace = int64(math.Round(float64(j.Load.Connections*r.streams) * 1e9 / p))
 	}
 	r.slot = slotWidth(j.Load.Duration).Nanoseconds()
 	for i := range min(max(j.Workers, 1), runtime.NumCPU(), j.Load.Connections) {
@@ -255,6 +268,7 @@ func prepare(ctx context.Context, j Job) (*run, error) {
 
 func (j *Job) check() error {
 	l := &j.Load
+	closed := l.Arrival == model.ArrivalClosed
 	switch {
 	case j.Protocol == nil:
 		return errors.New("no protocol")
@@ -262,16 +276,33 @@ func (j *Job) check() error {
 		return errors.New("no target")
 	case l.Connections < 1:
 		return fmt.Errorf("%d connections; at least 1 is needed", l.Connections)
-	case l.Duration <= 0 || l.Timeout <= 0 || j.Warmup < 0:
-		return fmt.Errorf("duration %s and timeout %s must be above 0, warm-up %s not below", l.Duration, l.Timeout, j.Warmup)
-	case l.Arrival == model.ArrivalClosed:
-		return nil
-	case l.Arrival != model.ArrivalOpen:
+	case !closed && l.Arrival != model.ArrivalOpen:
 		return fmt.Errorf("model %q is neither %q nor %q", l.Arrival, model.ArrivalOpen, model.ArrivalClosed)
-	case j.Schedule == nil && !(l.Rate > 0 && l.Rate <= 1e9):
+	case !closed && !(l.Rate > 0 && l.Rate <= 1e9):
 		return fmt.Errorf("rate %g/s of an open loop must be above 0 and at most 1e9", l.Rate)
 	}
+	return j.checkTimes()
+}
+
+func (j *Job) checkTimes() error {
+	l := &j.Load
+	switch {
+	case l.Duration <= 0 || l.Timeout <= 0 || j.Warmup < 0:
+		return fmt.Errorf("duration %s and timeout %s must be above 0, warm-up %s not below", l.Duration, l.Timeout, j.Warmup)
+	case j.Shard < 0 || j.Shard >= max(j.Shards, 1):
+		return fmt.Errorf("shard %d of %d: the first is 0", j.Shard, j.Shards)
+	case l.Think < 0 || l.Coalesce < 0 || l.Spin < 0 || !(l.Pace >= 0):
+		return fmt.Errorf("think time %s, coalesce %s, spin %s and pace %g must not be below 0", l.Think, l.Coalesce, l.Spin, l.Pace)
+	}
 	return nil
+}
+
+// newSchedule is a worker's own; nil for a closed loop.
+func (r *run) newSchedule() Schedule {
+	if r.job.Load.Arrival == model.ArrivalClosed {
+		return nil
+	}
+	return NewSchedule(r.job.Load, r.job.Warmup, r.job.Seed)
 }
 
 // run lets the workers connect, agrees with them on the start, and waits for
@@ -293,7 +324,9 @@ func (r *run) run(j Job) {
 		})
 	}
 	connected.Wait()
-	r.start = r.clock.now() + startDelay.Nanoseconds()
+	if r.start = r.clock.now() + startDelay.Nanoseconds(); j.Start != 0 {
+		r.start = j.Start
+	}
 	r.window.Start = r.start + j.Warmup.Nanoseconds()
 	r.window.End = r.window.Start + j.Load.Duration.Nanoseconds()
 	if j.OnWindow != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -199,6 +200,9 @@ func TestDatagrams(t *testing.T) { //nolint:paralleltest // loads at a time shar
 	l.Timeout = 200 * time.Millisecond
 	to := netip.MustParseAddrPort(server.LocalAddr().String())
 	r := run(t, numberJob(numbers{load.UDP, 128}, l, to))
+	if !strings.Contains(r.Clock, "SO_TIMESTAMPNS") || r.Response.Min() <= 0 {
+		t.Errorf("clock %q, fastest %s: datagrams are stamped by the kernel", r.Clock, r.Response.Min())
+	}
 	if r.Due != 200 || r.Unsent != 0 || r.Succeeded < 100 || r.Failed[model.CauseTimeout] != r.FailedTotal() {
 		t.Errorf("due %d, succeeded %d, failed %v", r.Due, r.Succeeded, r.Failed)
 	}
@@ -222,24 +226,5 @@ func TestAnswersToNoRequestAreRefused(t *testing.T) {
 	r := run(t, numberJob(numbers{load.TCP, 2}, open(50, 1, 200*time.Millisecond), to))
 	if r.Succeeded != 0 || r.Failed[model.CauseProtocol] == 0 {
 		t.Errorf("succeeded %d, failed %v", r.Succeeded, r.Failed)
-	}
-}
-
-// The schedule is the job's if it has one: here a burst and a straggler.
-type burst struct{}
-
-func (burst) Due(k uint64) (time.Duration, bool) {
-	if k < 20 {
-		return 50 * time.Millisecond, true
-	}
-	return 150 * time.Millisecond, k == 20
-}
-
-func TestOtherSchedules(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
-	j := job(open(1, 32, 200*time.Millisecond), serve(t, says(okAnswer)))
-	j.Schedule, j.Workers = burst{}, 2
-	r := run(t, j)
-	if r.Due != 21 || r.Succeeded != 21 || r.Timeline.Slots[5].Succeeded != 20 || r.Timeline.Slots[15].Succeeded != 1 {
-		t.Errorf("due %d, succeeded %d, timeline %v", r.Due, r.Succeeded, r.Timeline.Slots)
 	}
 }

@@ -1,14 +1,17 @@
 package load
 
-// slot is room for one request on a connection. It is in at most one queue:
-// free, flying (sent, by time) or resting (after a failure, by time).
+// slot is room for one request on a connection. It is free, flying (sent, by
+// time) or resting (until its time comes).
 type slot struct {
 	conn       *conn
 	id         uint32
 	busy       bool // its request is not answered yet
 	held       bool // its request waits for the connection to open
 	due, sent  int64
-	until      int64 // resting: not before
+	freed      int64  // when its last request ended
+	turn       int64  // when its next request is due, where a closed loop is paced
+	until      int64  // resting: not before
+	thoughts   uint64 // random think times drawn
 	prev, next *slot
 }
 
@@ -43,4 +46,42 @@ func (q *queue) remove(s *slot) {
 		s.next.prev = s.prev
 	}
 	s.prev, s.next = nil, nil
+}
+
+// sleepers are the slots that rest, the first to wake in front: a binary heap.
+type sleepers []*slot
+
+func (h *sleepers) push(s *slot) {
+	*h = append(*h, s)
+	all := *h
+	for i := len(all) - 1; i > 0; {
+		up := (i - 1) / 2
+		if all[up].until <= all[i].until {
+			break
+		}
+		all[up], all[i] = all[i], all[up]
+		i = up
+	}
+}
+
+func (h *sleepers) pop() *slot {
+	all := *h
+	first, last := all[0], len(all)-1
+	all[0] = all[last]
+	*h = all[:last]
+	all = all[:last]
+	for i := 0; ; {
+		down := 2*i + 1
+		if down >= last {
+			return first
+		}
+		if down+1 < last && all[down+1].until < all[down].until {
+			down++
+		}
+		if all[i].until <= all[down].until {
+			return first
+		}
+		all[i], all[down] = all[down], all[i]
+		i = down
+	}
 }

@@ -20,13 +20,14 @@ type responder struct {
 // recorder is what one worker counts. All of it is allocated before the load.
 type recorder struct {
 	run       *run
-	open      bool
+	timed     bool // requests are due at times of their own
 	expected  bool // is the right body known?
 	sum       uint32
 	bodyBytes int64
 
 	due, sent, succeeded, unsent, blocked uint64
 	failed                                map[model.Cause]uint64
+	reasons                               map[model.Cause]string
 	response, service                     hist.Histogram
 	failedResponse, lateness              hist.Histogram
 	statuses                              [600]uint64
@@ -62,7 +63,7 @@ func (e *extremes) add(v int64, first bool) {
 }
 
 func newRecorder(r *run) (*recorder, error) {
-	rec := &recorder{run: r, open: r.job.Schedule != nil, failed: map[model.Cause]uint64{}, responders: map[string]*responder{}}
+	rec := &recorder{run: r, timed: r.job.Load.Arrival == model.ArrivalOpen || r.pace > 0, failed: map[model.Cause]uint64{}, reasons: map[model.Cause]string{}, responders: map[string]*responder{}}
 	for _, id := range r.job.Identities {
 		if id != "" && len(rec.responders) < MaxResponders {
 			rec.responders[id] = &responder{id: id}
@@ -94,7 +95,7 @@ func (r *recorder) request(due, sent int64, blocked bool) {
 	switch {
 	case blocked:
 		r.blocked++
-	case r.open:
+	case r.timed:
 		r.lateness.Record(sent - due)
 	}
 }
@@ -126,6 +127,14 @@ func (r *recorder) failure(s *slot, cause model.Cause, done int64) {
 	r.failed[cause]++
 	r.failedResponse.Record(done - s.due)
 	r.timeline[r.slotOf(s.due)].failed++
+}
+
+// explain keeps the first failure of a cause in words.
+func (r *recorder) explain(cause model.Cause, err error) {
+	if err == nil || r.reasons[cause] != "" {
+		return
+	}
+	r.reasons[cause] = err.Error()
 }
 
 // answer counts a complete answer, good or bad.

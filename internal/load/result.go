@@ -1,6 +1,7 @@
 package load
 
 import (
+	"maps"
 	"math"
 	"time"
 
@@ -60,17 +61,18 @@ func (r *run) result() *model.LoadResult {
 	l := &r.job.Load
 	out := &model.LoadResult{
 		Arrival: l.Arrival, Connections: l.Connections, Elapsed: r.window.Duration(),
-		Failed: map[model.Cause]uint64{}, Statuses: map[int]uint64{}, Responders: map[string]uint64{},
+		Failed: map[model.Cause]uint64{}, Reasons: map[model.Cause]string{}, Statuses: map[int]uint64{}, Responders: map[string]uint64{},
 		Response: &hist.Histogram{}, Service: &hist.Histogram{}, FailedResponse: &hist.Histogram{}, Lateness: &hist.Histogram{},
 		Workers: len(r.workers), Clock: "CLOCK_MONOTONIC",
 	}
-	if r.job.Schedule != nil {
+	if l.Arrival == model.ArrivalOpen {
 		out.Rate = l.Rate
 	}
 	if first := r.firstSuccess.Load(); first != 0 {
 		out.FirstSuccess = time.Duration(first - r.start)
 	}
 	var all timeline
+	var coarse, stamped string
 	for _, w := range r.workers {
 		w.rec.addTo(out)
 		for i := range all {
@@ -78,9 +80,13 @@ func (r *run) result() *model.LoadResult {
 		}
 		out.GeneratorIdle += float64(w.idle) / float64(out.Elapsed) / float64(len(r.workers))
 		if w.poller.coarse {
-			out.Clock = "CLOCK_MONOTONIC; this kernel has no epoll_pwait2, waits under 1 ms were spun"
+			coarse = "; this kernel has no epoll_pwait2, waits under 1 ms were spun"
+		}
+		if w.stamped {
+			stamped = "; receipt as stamped by the kernel (SO_TIMESTAMPNS)"
 		}
 	}
+	out.Clock += stamped + coarse
 	out.GeneratorCPU = time.Duration(r.workers[0].cpu[1] - r.workers[0].cpu[0])
 	out.Timeline.SlotWidth = time.Duration(r.slot)
 	used := (out.Elapsed.Nanoseconds() + r.slot - 1) / r.slot
@@ -122,6 +128,7 @@ func (r *recorder) addTo(o *model.LoadResult) {
 	for c, n := range r.failed {
 		o.Failed[c] += n
 	}
+	maps.Copy(o.Reasons, r.reasons)
 	for s, n := range r.statuses {
 		if n > 0 {
 			o.Statuses[s] += n

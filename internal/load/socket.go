@@ -26,6 +26,19 @@ func transfer(call uintptr, fd int, b []byte) (int, syscall.Errno) {
 	return int(n), errno
 }
 
+// rawReceive reads a datagram and when the kernel received it, in nanoseconds
+// of CLOCK_REALTIME; 0: it does not say.
+func rawReceive(fd int, b []byte, control *[64]byte) (n int, stamp int64, errno syscall.Errno) {
+	iov := syscall.Iovec{Base: unsafe.SliceData(b), Len: uint64(len(b))} //nolint:gosec // G103: the kernel keeps to the slice, during the call
+	msg := syscall.Msghdr{Iov: &iov, Iovlen: 1, Control: &control[0], Controllen: uint64(len(control))}
+	r, _, errno := syscall.RawSyscall(syscall.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&msg)), 0) //nolint:gosec // G103: the kernel keeps to the buffers, during the call
+	const header = syscall.SizeofCmsghdr
+	if h := (*syscall.Cmsghdr)(unsafe.Pointer(control)); errno == 0 && msg.Controllen >= header+16 && h.Level == syscall.SOL_SOCKET && h.Type == syscall.SCM_TIMESTAMPNS { //nolint:gosec // G103: as the kernel has laid it out
+		stamp = (*syscall.Timespec)(unsafe.Pointer(&control[header])).Nano() //nolint:gosec // G103: as above
+	}
+	return int(r), stamp, errno
+}
+
 // setTimerSlack makes this thread's timers fire on time: the default slack of
 // 50 us is as long as what is measured. Without it only precision is lost,
 // which lateness shows.
@@ -93,6 +106,9 @@ func socket(network Network, to address) (fd int, opening bool, err error) {
 	}
 	if network == TCP {
 		err = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	}
+	if network != TCP {
+		err = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TIMESTAMPNS, 1)
 	}
 	if err == nil {
 		err = syscall.Connect(fd, to.sock)

@@ -22,25 +22,30 @@ const (
 	never        = int64(math.MaxInt64)
 )
 
-// worker is one sending thread. It sends the requests number, number+W,
-// number+2W ... of the schedule, where W is the number of workers.
+// worker is one sending thread. Of the requests that are the generator's, it
+// sends every Wth, where W is the number of workers.
 type worker struct {
 	*run
 	number int
 	poller poller
 	conns  []*conn
 
-	free, flying, resting queue
+	free, flying queue
+	resting      sleepers
 
-	k            uint64 // the next request's number
-	due          int64  // when that is due; never: there is none
-	blockedUntil int64  // when the last slot became free after there was none
+	schedule     Schedule // nil: a closed loop
+	k            uint64   // the next request's number
+	due          int64    // when that is due; never: there is none
+	blockedUntil int64    // when the last slot became free after there was none
 	publishAt    int64
 	idle         int64    // waited for events in the window
 	marks        int      // edges of the window passed
 	cpu          [2]int64 // of the process at those edges; worker 0 only
 
 	buf     []byte
+	plain   []byte // of TLS
+	control [64]byte
+	stamped bool // the kernel has stamped what was received
 	answers []Answer
 	rec     *recorder
 }
@@ -52,8 +57,11 @@ func newWorker(r *run, number int) (*worker, error) {
 	}
 	w := &worker{
 		run: r, number: number, due: never,
-		poller: poller{fd: fd, events: make([]syscall.EpollEvent, maxEvents)},
-		buf:    make([]byte, readBytes), answers: make([]Answer, 0, r.streams),
+		poller:   poller{fd: fd, events: make([]syscall.EpollEvent, maxEvents)},
+		schedule: r.newSchedule(), buf: make([]byte, readBytes), answers: make([]Answer, 0, r.streams),
+	}
+	if r.tls != nil {
+		w.plain = make([]byte, readBytes)
 	}
 	if w.rec, err = newRecorder(r); err != nil {
 		_ = syscall.Close(fd) // nothing is in it
@@ -81,6 +89,7 @@ func (w *worker) ready() {
 			w.free.push(&c.slots[i])
 		}
 	}
+	w.resting = make(sleepers, 0, w.streams*len(w.conns))
 }
 
 func (w *worker) close() {
@@ -108,7 +117,7 @@ func (w *worker) connectAll() {
 
 func (w *worker) opening() bool {
 	for _, c := range w.conns {
-		if c.state == opening {
+		if c.state == opening || c.state == securing {
 			return true
 		}
 	}
@@ -118,14 +127,10 @@ func (w *worker) opening() bool {
 // loop sends from the start to the end of the window, then waits for what is
 // still outstanding: at most the timeout.
 func (w *worker) loop() {
-	w.k = uint64(w.number) //nolint:gosec // G115: a small index
+	w.k = uint64(w.number*w.shards + w.job.Shard) //nolint:gosec // G115: small indexes
 	w.plan()
-	if w.job.Schedule == nil {
-		for w.free.head != nil {
-			s := w.free.pop()
-			s.until = w.start
-			w.resting.push(s)
-		}
+	if w.schedule == nil {
+		w.settle()
 	}
 	for !w.stop.Load() {
 		now := w.send(w.clock.now())
@@ -142,42 +147,84 @@ func (w *worker) loop() {
 // plan works out when the present request is due.
 func (w *worker) plan() {
 	w.due = never
-	if w.job.Schedule == nil {
+	if w.schedule == nil {
 		return
 	}
-	if at, ok := w.job.Schedule.Due(w.k); ok && w.start+int64(at) < w.window.End {
+	if at, ok := w.schedule.Due(w.k); ok && w.start+int64(at) < w.window.End {
 		w.due = w.start + int64(at)
 	}
 }
 
 func (w *worker) skip() {
-	w.k += uint64(len(w.workers))
+	w.k += uint64(len(w.workers) * w.shards) //nolint:gosec // G115: small numbers
 	w.plan()
 }
 
 // send sends all that is due, as far as slots are free, and returns the time.
-// What is due and has no slot when the load ends is unsent.
+// What is due and has no slot when the load ends, or at once where the load
+// says so, is unsent.
 func (w *worker) send(now int64) int64 {
 	for w.due <= now && w.free.head != nil {
 		w.begin(w.free.pop(), w.due, now)
 		w.skip()
 		now = w.clock.now()
 	}
-	for ; now >= w.window.End && w.due != never; w.skip() {
+	for w.due != never && (now >= w.window.End || w.job.Load.Drop && w.due <= now && w.free.head == nil) {
 		w.rec.unsentRequest(w.due)
+		w.skip()
 	}
-	for s := w.resting.head; s != nil && s.until <= now && now < w.window.End; s = w.resting.head {
-		w.begin(w.resting.pop(), now, now)
+	for len(w.resting) > 0 && w.resting[0].until <= now && now < w.window.End {
+		w.wakeUp(w.resting.pop(), now)
 		now = w.clock.now()
 	}
 	return now
+}
+
+// wakeUp sends the next request of a slot of a closed loop that has rested. If
+// the loop is paced, that was due when the slot's turn came.
+func (w *worker) wakeUp(s *slot, now int64) {
+	due := now
+	if w.pace > 0 {
+		due = s.turn
+		s.turn += w.pace
+	}
+	w.begin(s, due, now)
+}
+
+// settle has the slots of a closed loop begin: all at once, or spread evenly
+// over the first turn or the first thought.
+func (w *worker) settle() {
+	all := int64(w.streams * len(w.conns))
+	spread := max(w.pace, w.job.Load.Think.Nanoseconds())
+	for i := int64(0); w.free.head != nil; i++ {
+		s := w.free.pop()
+		s.turn = w.start + spread*i/all
+		s.until, s.freed = s.turn, w.start
+		w.resting.push(s)
+	}
+}
+
+// rest says until when a slot of a closed loop rests before its next request.
+func (w *worker) rest(s *slot, now int64) int64 {
+	until := now
+	if think := w.job.Load.Think.Nanoseconds(); think > 0 {
+		if w.job.Load.Pattern.Poisson {
+			s.thoughts++
+			think = int64(float64(think) * exponential(w.job.Seed^mix(uint64(w.number)<<32|uint64(s.conn.number)), s.thoughts*uint64(w.streams)+uint64(s.id))) //nolint:gosec // G115: small indexes
+		}
+		until += think
+	}
+	if w.pace > 0 {
+		until = max(until, s.turn)
+	}
+	return until
 }
 
 // begin gives a request to a slot's connection, and opens that if need be.
 func (w *worker) begin(s *slot, due, now int64) {
 	s.due, s.sent, s.busy = due, now, true
 	w.flying.push(s)
-	w.rec.request(due, now, due < w.blockedUntil)
+	w.rec.request(due, now, due < w.blockedUntil || w.pace > 0 && due < s.freed)
 	c := s.conn
 	if c.state == up {
 		c.out = c.session.Begin(c.out, s.id)
@@ -196,8 +243,8 @@ func (w *worker) expire(now int64) {
 	limit := now - w.job.Load.Timeout.Nanoseconds()
 	for s := w.flying.head; s != nil && s.sent <= limit; s = w.flying.head {
 		c := s.conn
-		if c.canceller == nil || c.state != up || len(c.out) > 0 {
-			w.lose(c, model.CauseTimeout, now)
+		if c.canceller == nil || c.state != up || c.unsent() > 0 {
+			w.lose(c, model.CauseTimeout, nil, now)
 			continue
 		}
 		c.out = c.canceller.Cancel(c.out, s.id)
@@ -247,11 +294,11 @@ func (w *worker) wake(now int64) int64 {
 	if w.flying.head != nil {
 		at = min(at, w.flying.head.sent+w.job.Load.Timeout.Nanoseconds())
 	}
-	if w.free.head != nil {
-		at = min(at, w.due)
+	if w.due != never && (w.free.head != nil || w.job.Load.Drop) {
+		at = min(at, w.due+w.job.Load.Coalesce.Nanoseconds()-w.job.Load.Spin.Nanoseconds())
 	}
-	if w.resting.head != nil && now < w.window.End {
-		at = min(at, w.resting.head.until)
+	if len(w.resting) > 0 && now < w.window.End {
+		at = min(at, w.resting[0].until)
 	}
 	switch w.marks {
 	case 0:
