@@ -1,0 +1,123 @@
+// Package sockperf reads what sockperf writes with --full-log and --full-rtt:
+// a line a packet.
+package sockperf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// Name is the format's and the tool's name.
+const Name = "sockperf"
+
+// Read reads a full log. Its times are of a clock of their own, so that it
+// cannot be cut to a window.
+func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
+	if about.Arrival == "" {
+		about.Arrival = model.ArrivalClosed
+	}
+	duration := about.Duration
+	about.Duration = 0
+	rd := reader{rec: ingest.NewRecorder(Name, about, model.BasisSent), numbers: map[string]float64{}}
+	if err := ingest.Lines(r, rd.line); err != nil {
+		return nil, fmt.Errorf("reading sockperf's log: %w", err)
+	}
+	if rd.column < 0 || !rd.table {
+		return nil, errors.New("reading sockperf's log: it has no line \"packet, txTime(sec), rxTime(sec), rtt(usec)\"; run sockperf with --full-rtt and --full-log")
+	}
+	out := rd.rec.Result()
+	if out.Due == 0 {
+		return nil, errors.New("reading sockperf's log: it has no packets")
+	}
+	if v := rd.numbers["RunTime"]; v > 0 {
+		out.Elapsed, _ = ingest.Seconds(v)
+	} else if duration > 0 {
+		out.Elapsed = duration
+	}
+	rd.count(out)
+	t := out.Tool
+	t.Note("sockperf measures the valid part of its run only: without its warm-up of 400 ms and the last 50 ms")
+	if out.Arrival == model.ArrivalClosed {
+		out.Response.Merge(out.Service)
+	} else {
+		t.Note(ingest.NoDue)
+	}
+	return out, nil
+}
+
+type reader struct {
+	rec     *ingest.Recorder
+	numbers map[string]float64
+	table   bool
+	column  int
+}
+
+// line reads a packet, or one of the summary's lines before the packets.
+func (r *reader) line(line string) error {
+	switch {
+	case strings.HasPrefix(line, "packet,"):
+		r.table = true
+		if !strings.Contains(line, "rtt(usec)") {
+			r.column = -1
+		}
+		return nil
+	case !r.table:
+		r.summary(line)
+		return nil
+	case strings.HasPrefix(line, "---") || line == "":
+		return nil
+	}
+	f := strings.Split(line, ",")
+	const columns = 4
+	if len(f) != columns {
+		return fmt.Errorf("%.100q is no packet: %d columns instead of %d", line, len(f), columns)
+	}
+	var at [2]int64
+	for i := range at {
+		s, err := strconv.ParseFloat(strings.TrimSpace(f[i+1]), 64)
+		if err != nil || !(s >= 0 && s < 1e9) {
+			return fmt.Errorf("%q is no time in seconds", f[i+1])
+		}
+		at[i] = int64(s * 1e9) //nolint:mnd // nanoseconds
+	}
+	// The round trip has more digits than the difference of the times.
+	rtt, err := strconv.ParseFloat(strings.TrimSpace(f[3]), 64)
+	if err != nil || !(rtt >= 0 && rtt < 1e12) {
+		return fmt.Errorf("%q is no round trip in microseconds", f[3])
+	}
+	r.rec.Add(ingest.Request{Sent: at[0], Done: at[0] + int64(rtt*1e3)}) //nolint:mnd // microseconds
+	return nil
+}
+
+// summary reads "[Valid Duration] RunTime=0.550 sec; SentMessages=1796; ..." and
+// "# dropped messages = 0; # duplicated messages = 0; # out-of-order messages = 0".
+func (r *reader) summary(line string) {
+	if strings.Contains(line, "[Total Run]") || len(r.numbers) > 100 { // only the valid part is measured
+		return
+	}
+	line = line[strings.IndexByte(line, ']')+1:]
+	for part := range strings.SplitSeq(line, ";") {
+		name, value, ok := strings.Cut(part, "=")
+		word, _, _ := strings.Cut(strings.TrimSpace(value), " ")
+		v, err := strconv.ParseFloat(word, 64)
+		if ok && err == nil && v >= 0 && v < 1e15 {
+			r.numbers[strings.TrimSpace(strings.TrimLeft(name, "# sockperf:"))] = v
+		}
+	}
+}
+
+// count takes packets that never came back for losses.
+func (r *reader) count(out *model.LoadResult) {
+	sent := uint64(r.numbers["SentMessages"])
+	if sent > out.Sent {
+		out.Failed[model.CauseTimeout] = sent - out.Sent
+		out.Due, out.Sent = sent, sent
+		out.Tool.Note("messages without an answer are counted as timed out; sockperf does not tell when they were sent")
+	}
+}
