@@ -154,7 +154,7 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate of the study failed
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
 		a.runCommand(), a.planCommand(), a.reportCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(),
+		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(),
 	)
 	for _, c := range root.Commands() {
 		c.Args = inputError(c.Args)
