@@ -53,6 +53,9 @@ func Invalid(findings []model.Finding) map[int]bool {
 // and load with the same severity share one finding, which shows the worst.
 type TrialRule struct {
 	Name string
+	// Metrics are the numbers that a finding is about, by name or group; none:
+	// all of the trial.
+	Metrics []string
 	// Doc says what the rule looks for and why; Saved names the published
 	// study that it would have saved.
 	Doc    string
@@ -91,7 +94,7 @@ func (r TrialRule) Judge(e Evidence) []model.Finding {
 		k := key{o.Trial.Variant, o.Trial.Load, d.Severity}
 		f := found[k]
 		if f == nil {
-			f = &model.Finding{Rule: r.Name, Severity: d.Severity, Variant: k.variant, Load: k.load, Advice: r.Advice}
+			f = &model.Finding{Rule: r.Name, Severity: d.Severity, Variant: k.variant, Load: k.load, Metrics: r.Metrics, Advice: r.Advice}
 			found[k] = f
 			order = append(order, k)
 		}
@@ -109,4 +112,46 @@ func (r TrialRule) Judge(e Evidence) []model.Finding {
 		findings = append(findings, *f)
 	}
 	return findings
+}
+
+// LoadRule is a rule that looks at one load of the study at a time, with all its
+// trials: what it says holds for every variant.
+type LoadRule struct {
+	Name    string
+	Metrics []string
+	// Doc and Saved are as in a TrialRule.
+	Doc    string
+	Saved  string
+	Advice string
+	// Check returns nil where there is nothing to say.
+	Check func(l model.Load, trials []*model.Outcome) *Doubt
+}
+
+// Judge looks at every load.
+func (r LoadRule) Judge(e Evidence) []model.Finding {
+	var findings []model.Finding
+	for _, l := range e.Study.Loads {
+		var trials []*model.Outcome
+		for i := range e.Outcomes {
+			if o := &e.Outcomes[i]; o.Trial.Load == l.Name && o.Load != nil {
+				trials = append(trials, o)
+			}
+		}
+		if d := r.Check(l, trials); d != nil {
+			findings = append(findings, model.Finding{
+				Rule: r.Name, Severity: d.Severity, Load: l.Name, Metrics: r.Metrics, Cause: d.Cause, Evidence: d.Evidence, Advice: r.Advice,
+			})
+		}
+	}
+	return findings
+}
+
+// load is the study's load that a trial ran; the zero value where the study is
+// not known, as of results that were read in.
+func (e Evidence) load(o *model.Outcome) model.Load {
+	i := slices.IndexFunc(e.Study.Loads, func(l model.Load) bool { return l.Name == o.Trial.Load })
+	if i < 0 {
+		return model.Load{}
+	}
+	return e.Study.Loads[i]
 }

@@ -13,10 +13,11 @@ const driftShare = 0.10
 
 func drifting() Rule {
 	return TrialRule{
-		Name:   "still drifting",
-		Doc:    "A trial whose latency is still moving when the window ends measures its warm-up (MSER-5 over the timeline).",
-		Saved:  "GEO (runs of 5 s whose first requests opened every connection)",
-		Advice: "make design.warmup or the load's duration longer",
+		Name:    "still drifting",
+		Metrics: []string{"response", "service"},
+		Doc:     "A trial whose latency is still moving when the window ends measures its warm-up (MSER-5 over the timeline).",
+		Saved:   "GEO (runs of 5 s whose first requests opened every connection)",
+		Advice:  "make design.warmup or the load's duration longer",
 		Check: func(_ Evidence, o *model.Outcome) *Doubt {
 			if o.Load == nil {
 				return nil

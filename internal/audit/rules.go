@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -13,22 +12,21 @@ import (
 
 // Thresholds of the rules. Each is a judgement; the reason stands beside it.
 const (
-	rateTolerance = 0.01                 // the engine itself holds 0.1 %: ten times that is not noise
-	lateNote      = time.Millisecond     // p99 lateness on an idle core is under 0.25 ms
-	lateSuspect   = 5 * time.Millisecond // comparable to what is measured on a LAN
-	busyShare     = 0.90                 // of the generator's workers: above it queueing inside the generator shows
-	stealShare    = 0.02                 // of all CPU time: 2 % is 20 ms in every second
-	coverShare    = 0.98                 // of the window that resource readings must span
-	littleShare   = 0.05                 // Little's law: N = X R, see docs/method.md
-	beyond        = 10                   // samples that a quantile needs beyond it
+	stealShare = 0.02 // of all CPU time: 2 % is 20 ms in every second
+	coverShare = 0.98 // of the window that resource readings must span
+	beyond     = 10   // samples that a quantile needs beyond it
 )
 
 // Rules is the catalog of the rules for Windtunnel's own runs.
 func Rules() []Rule {
 	return []Rule{
-		trialFailed(), notReady(), failingPrefix(), requestsFailed(), rateMissed(), generatorLate(),
-		generatorSaturated(), littlesLaw(), unexpectedResponder(), payloadChanged(), tooFewSamples(),
+		trialFailed(), notReady(), failingPrefix(), requestsFailed(), queueingDropped(), requestsBlocked(), rateMissed(),
+		generatorLate(), generatorSaturated(), littlesLaw(), unexpectedResponder(), payloadChanged(),
+		tooFewSamples("p99", 0.99, "response.p99", "response.p99.9", "service.p99", "service.p99.9"),
+		tooFewSamples("p99.9", 0.999, "response.p99.9", "service.p99.9"),
+		streamGrowing(), datagramsDisagree(), receiverDropped(), notPerPacket(),
 		cpuThrottled(), samplingUncovered(), hostNoisy(), brokenClaim(), drifting(),
+		closedLoop(), coordinatedOmission(), toolNotes(), engineSettings(), certificatesUnchecked(), clocksDiffer(),
 	}
 }
 
@@ -86,136 +84,6 @@ func failingPrefix() Rule {
 				d.Severity = model.SeverityInvalid
 			}
 			return d
-		},
-	}
-}
-
-func requestsFailed() Rule {
-	return TrialRule{
-		Name:   "requests failed",
-		Doc:    "Failed and unsent requests are reported by cause and never enter the latency of successes.",
-		Saved:  "GEO (1.4 ms refusals counted in its latency percentiles)",
-		Advice: "latencies are of successes only; read them together with the success share",
-		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			if o.Load == nil || o.Load.FailedTotal()+o.Load.Unsent == 0 {
-				return nil
-			}
-			var causes []string
-			for c, n := range o.Load.Failed {
-				causes = append(causes, fmt.Sprintf("%d %s", n, c))
-			}
-			slices.Sort(causes)
-			if o.Load.Unsent > 0 {
-				causes = append(causes, fmt.Sprintf("%d unsent", o.Load.Unsent))
-			}
-			bad := float64(o.Load.FailedTotal()+o.Load.Unsent) / float64(o.Load.Due)
-			severity := model.SeverityNote
-			if bad > 0.01 {
-				severity = model.SeveritySuspect
-			}
-			return &Doubt{severity, bad, "not every request succeeded", fmt.Sprintf("of %d due: %s", o.Load.Due, strings.Join(causes, ", "))}
-		},
-	}
-}
-
-func rateMissed() Rule {
-	return TrialRule{
-		Name:   "target rate not reached",
-		Doc:    "An open loop that sends less than it was asked to measures another load than the one it names.",
-		Saved:  "SIDECAR (80 of 80 Istio runs at the 'safe' rate fell behind)",
-		Advice: "lower the rate, add connections, or give the generator more CPU",
-		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			if o.Load == nil || o.Load.Arrival != model.ArrivalOpen || o.Load.Rate == 0 {
-				return nil
-			}
-			got := float64(o.Load.Sent) / o.Load.Elapsed.Seconds()
-			miss := 1 - got/o.Load.Rate
-			if miss <= rateTolerance {
-				return nil
-			}
-			return &Doubt{
-				model.SeverityInvalid, miss, "the load was lighter than its name says",
-				fmt.Sprintf("sent %.1f/s of %.1f/s (%.1f %% short)", got, o.Load.Rate, miss*100),
-			}
-		},
-	}
-}
-
-func generatorLate() Rule {
-	return TrialRule{
-		Name:   "generator late",
-		Doc:    "Lateness without a blocked connection is the generator's own and is part of every response time.",
-		Saved:  "SIDECAR (fortio 'sleep falling behind' warnings, not reported)",
-		Advice: "give the generator a core of its own, or look at service time beside response time",
-		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			if o.Load == nil || o.Load.Lateness == nil || o.Load.Lateness.Count() == 0 {
-				return nil
-			}
-			p99 := o.Load.Lateness.Quantile(0.99)
-			if p99 <= lateNote {
-				return nil
-			}
-			severity := model.SeverityNote
-			if p99 > lateSuspect {
-				severity = model.SeveritySuspect
-			}
-			return &Doubt{
-				severity, p99.Seconds(), "the generator sent later than the schedule says",
-				fmt.Sprintf("lateness p50 %s, p99 %s, most %s", round(o.Load.Lateness.Quantile(0.5)), round(p99), round(o.Load.Lateness.Max())),
-			}
-		},
-	}
-}
-
-func generatorSaturated() Rule {
-	return TrialRule{
-		Name:   "generator saturated",
-		Doc:    "A generator without idle time measures itself.",
-		Saved:  "SIDECAR (the baseline's 29 to 34 thousand requests/s were one generator CPU's limit)",
-		Advice: "a closed loop's rate here is the generator's, not the system's; add generator cores, or compare at a fixed rate",
-		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			if o.Load == nil || o.Load.Workers == 0 || o.Load.Elapsed <= 0 {
-				return nil
-			}
-			busy := o.Load.GeneratorCPU.Seconds() / o.Load.Elapsed.Seconds() / float64(o.Load.Workers)
-			if busy <= busyShare {
-				return nil
-			}
-			severity := model.SeveritySuspect
-			if o.Load.Arrival == model.ArrivalOpen {
-				severity = model.SeverityInvalid
-			}
-			return &Doubt{
-				severity, busy, "the load generator had no CPU time to spare",
-				fmt.Sprintf("its %d worker(s) were busy %.0f %% of the window", o.Load.Workers, busy*100),
-			}
-		},
-	}
-}
-
-func littlesLaw() Rule {
-	return TrialRule{
-		Name:   "Little's law broken",
-		Doc:    "In a closed loop without think time, connections = throughput x mean latency; numbers that break it do not belong together.",
-		Saved:  "BOOKINFO (implied think time jumps from 2.2 to 11.3 s between systems)",
-		Advice: "look for connections that were not in use, or for failures that take long",
-		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			if o.Load == nil || o.Load.Arrival != model.ArrivalClosed || o.Load.Succeeded == 0 {
-				return nil
-			}
-			if o.Load.FailedTotal() > 0 {
-				return nil // failures hold connections, too: the law is then checked by requestsFailed
-			}
-			x := float64(o.Load.Succeeded) / o.Load.Elapsed.Seconds()
-			n := x * o.Load.Service.Mean().Seconds()
-			off := n/float64(o.Load.Connections) - 1
-			if math.Abs(off) <= littleShare {
-				return nil
-			}
-			return &Doubt{
-				model.SeveritySuspect, math.Abs(off), "throughput and latency do not fit the number of connections",
-				fmt.Sprintf("%.0f/s x %s = %.1f in flight, with %d connections", x, round(o.Load.Service.Mean()), n, o.Load.Connections),
-			}
 		},
 	}
 }
@@ -285,30 +153,29 @@ func payloadChanged() Rule {
 	}
 }
 
-func tooFewSamples() Rule {
+// tooFewSamples speaks of the lowest quantile that one trial cannot carry: the
+// higher ones follow from it.
+func tooFewSamples(quantile string, q float64, metrics ...string) Rule {
 	return TrialRule{
-		Name:   "too few samples",
-		Doc:    "A quantile needs ten samples beyond it; p99.9 of 1,200 requests rests on one.",
-		Saved:  "SIDECAR (p99.9 from 1,200 requests), GEO (p99 of 50 requests is the maximum)",
-		Advice: "such quantiles are pooled over blocks or not given; for one trial's own, run longer or faster",
+		Name:    "too few samples",
+		Metrics: metrics,
+		Doc:     "A quantile needs ten samples beyond it; p99.9 of 1,200 requests rests on one.",
+		Saved:   "SIDECAR (p99.9 from 1,200 requests), GEO (p99 of 50 requests is the maximum)",
+		Advice:  "such quantiles are pooled over blocks or not given; for one trial's own, run longer or faster",
 		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			if o.Load == nil || o.Load.Response == nil || o.Load.Succeeded == 0 {
+			if o.Load == nil || o.Load.Response == nil || o.Load.Response.Count() == 0 {
 				return nil
 			}
 			n := float64(o.Load.Response.Count())
-			switch {
-			case n*0.01 < beyond:
-				return &Doubt{
-					model.SeverityNote, 1 / n, "p99 and above of one trial rest on too few samples",
-					fmt.Sprintf("%.0f successes: %.0f beyond p99", n, n*0.01),
-				}
-			case n*0.001 < beyond:
-				return &Doubt{
-					model.SeverityNote, 1 / n, "p99.9 of one trial rests on too few samples",
-					fmt.Sprintf("%.0f successes: %.0f beyond p99.9", n, n*0.001),
-				}
+			lower := q > 0.99 && n*0.01 < beyond
+			if n*(1-q) >= beyond*(1-1e-9) || lower {
+				return nil
 			}
-			return nil
+			which := quantile + " of one trial rests on too few samples"
+			if q <= 0.99 {
+				which = quantile + " and above of one trial rest on too few samples"
+			}
+			return &Doubt{model.SeverityNote, 1 / n, which, fmt.Sprintf("%.0f successes: %.0f beyond %s", n, n*(1-q), quantile)}
 		},
 	}
 }
@@ -339,10 +206,11 @@ func cpuThrottled() Rule {
 
 func samplingUncovered() Rule {
 	return TrialRule{
-		Name:   "resources not covered",
-		Doc:    "Resource figures must span the measured window, no more and no less.",
-		Saved:  "SIDECAR (CPU averaged over 60 s for runs of 10 s)",
-		Advice: "CPU and memory of this trial are too low or of another time; the host may be overloaded",
+		Name:    "resources not covered",
+		Metrics: []string{"cpu", "memory"},
+		Doc:     "Resource figures must span the measured window, no more and no less.",
+		Saved:   "SIDECAR (CPU averaged over 60 s for runs of 10 s)",
+		Advice:  "CPU and memory of this trial are too low or of another time; the host may be overloaded",
 		Check: func(_ Evidence, o *model.Outcome) *Doubt {
 			covered := 1.0
 			for _, u := range metric.Usages(o) {

@@ -96,10 +96,12 @@ const (
 // belongs to the window in which it was due (open loop) or sent (closed loop).
 // Due = Succeeded + sum(Failed) + Unsent.
 type LoadResult struct {
-	Arrival     Arrival       `json:"model"`
-	Connections int           `json:"connections"`
-	Rate        float64       `json:"rate,omitempty"` // asked, per second; open loop
-	Elapsed     time.Duration `json:"elapsed_ns"`
+	Arrival     Arrival `json:"model"`
+	Connections int     `json:"connections"`
+	// Streams is how many requests one connection carries at a time; 0: one.
+	Streams int           `json:"streams,omitempty"`
+	Rate    float64       `json:"rate,omitempty"` // asked, per second; open loop
+	Elapsed time.Duration `json:"elapsed_ns"`
 
 	Due       uint64           `json:"due"`
 	Sent      uint64           `json:"sent"`
