@@ -1,7 +1,6 @@
 package study
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -248,19 +247,21 @@ func (c *LayerConfig) decode(d *decoder, n *yaml.Node, path string) {
 // decode reads the app's own keys beside the common ones.
 func (c *AppConfig) decode(d *decoder, n *yaml.Node, path string) {
 	type common AppConfig // without this method
-	c.config = d.open(n, reflect.ValueOf((*common)(c)).Elem(), path)
+	if rest := d.open(n, reflect.ValueOf((*common)(c)).Elem(), path); len(rest.Content) > 0 {
+		c.config, _ = d.json(rest, path)
+	}
 }
 
 // decode reads the protocol's keys beside the common ones.
 func (c *LoadConfig) decode(d *decoder, n *yaml.Node, path string) {
 	type common LoadConfig // without this method
-	c.config = d.open(n, reflect.ValueOf((*common)(c)).Elem(), path)
+	c.rest = d.open(n, reflect.ValueOf((*common)(c)).Elem(), path)
 }
 
 // open reads a mapping into a struct; keys that it does not have are a
-// plug-in's, and returned as JSON.
-func (d *decoder) open(n *yaml.Node, common reflect.Value, path string) json.RawMessage {
-	rest := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
+// plug-in's, and returned.
+func (d *decoder) open(n *yaml.Node, common reflect.Value, path string) (rest *yaml.Node) {
+	rest = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column}
 	d.fields(n, common, path, func(key, value *yaml.Node) {
 		d.give(value, join(path, key.Value))
 		if d.foreign[path] == nil {
@@ -269,11 +270,7 @@ func (d *decoder) open(n *yaml.Node, common reflect.Value, path string) json.Raw
 		d.foreign[path][key.Value] = key
 		rest.Content = append(rest.Content, key, value)
 	})
-	if len(rest.Content) == 0 {
-		return nil
-	}
-	config, _ := d.json(rest, path)
-	return config
+	return rest
 }
 
 // give remembers where a plug-in's values stand.

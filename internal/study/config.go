@@ -1,13 +1,17 @@
 package study
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // The types of this file are the study format: the decoder reads a file into
 // them, and the JSON Schema is made from them. Their tags mean
 //
 //	json                    the key; required unless it has omitempty or omitzero
 //	default                 what is taken if the key is absent, as YAML
-//	jsonschema              minimum, maximum, enum, minItems: checked by both
+//	jsonschema              minimum, maximum, enum, minItems, maxItems: checked by both
 //	jsonschema_description  what editors show, and what a missing key is told
 //	why                     added where a value is out of range
 //	wants                   what should stand here, where something else does
@@ -107,17 +111,33 @@ type LayerConfig struct {
 
 // LoadConfig says who sends what to where. Further keys belong to the protocol.
 type LoadConfig struct {
-	Name        Name     `json:"name" jsonschema_description:"Unique among loads."`
-	Protocol    string   `json:"protocol" jsonschema_description:"What is spoken."`
-	Model       string   `json:"model" jsonschema:"enum=open,enum=closed" jsonschema_description:"open: requests are sent by the clock, at rate, whatever the system does. closed: each connection sends when its answer has come in; such a load cannot see queueing."`
-	Rate        Rate     `json:"rate,omitempty" wants:"requests per second, such as 2000/s (a rate relative to another load's result is not available in this version)" jsonschema_description:"Requests per second over all connections, e.g. 2000/s. Open loop only."`
-	Connections int      `json:"connections,omitempty" default:"32" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Number of connections."`
-	Duration    Duration `json:"duration,omitempty" default:"10s" jsonschema_description:"Length of the measured window."`
-	Timeout     Duration `json:"timeout,omitempty" default:"5s" jsonschema_description:"How long one request may take from when it was sent."`
-	From        string   `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends."`
-	To          string   `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers."`
+	Name        Name       `json:"name" jsonschema_description:"Unique among loads."`
+	Protocol    string     `json:"protocol" jsonschema_description:"What is spoken."`
+	Model       string     `json:"model" jsonschema:"enum=open,enum=closed" jsonschema_description:"open: requests are sent by the clock, at rate, whatever the system does. closed: each connection sends when its answer has come in; such a load cannot see queueing."`
+	Rate        RateConfig `json:"rate,omitzero" jsonschema_description:"Requests per second over all connections, e.g. 2000/s; or one that changes, is replayed, depends on another load's result or is searched for. Open loop only."`
+	Arrivals    string     `json:"arrivals,omitempty" default:"constant" jsonschema:"enum=constant,enum=poisson" jsonschema_description:"constant: requests are evenly spaced. poisson: at random times with the same mean, as many independent users would send; in a closed loop think times are then exponential."`
+	Burst       int        `json:"burst,omitempty" default:"1" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many requests are due together, at the same mean rate. Open loop only."`
+	Think       Duration   `json:"think,omitempty" jsonschema_description:"How long each connection rests between an answer and its next request. Closed loop only."`
+	Pace        Rate       `json:"pace,omitempty" jsonschema_description:"The most requests per second over all connections. Closed loop only."`
+	Connections int        `json:"connections,omitempty" default:"32" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Number of connections, over all pods that send."`
+	Duration    Duration   `json:"duration,omitempty" default:"10s" jsonschema_description:"Length of the measured window."`
+	Timeout     Duration   `json:"timeout,omitempty" default:"5s" jsonschema_description:"How long one request may take from when it was sent."`
+	WhenBlocked string     `json:"when_blocked,omitempty" default:"wait" jsonschema:"enum=wait,enum=drop" jsonschema_description:"What becomes of a request that is due when no connection is free. wait: it waits, and its response time counts on. drop: it is given up at once and counted as unsent. Open loop only."`
+	Coalesce    Duration   `json:"coalesce,omitempty" jsonschema_description:"Requests that are due within so long may be sent together: less CPU of the generator, but they come in less evenly."`
+	Spin        Duration   `json:"spin,omitempty" jsonschema_description:"How long before a request is due the generator watches the clock instead of sleeping: less lateness, for a core of its own."`
+	TLS         *TLSConfig `json:"tls,omitempty" jsonschema_description:"Connections are secured by TLS. If absent: in the clear."`
+	Driver      string     `json:"driver,omitempty" jsonschema_description:"The outside tool that sends. If absent: our own engine."`
+	From        Pods       `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends, or a list of pods that share the load."`
+	To          string     `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers."`
 
-	config json.RawMessage
+	rest *yaml.Node // the protocol's keys
+}
+
+// TLSConfig says how connections are secured.
+type TLSConfig struct {
+	ServerName string `json:"server_name,omitempty" jsonschema_description:"Name that is asked for and must be in the server's certificate. If absent: the service's."`
+	CA         Text   `json:"ca,omitempty" jsonschema_description:"What certificates are verified with, in PEM. If absent: the system's."`
+	Insecure   bool   `json:"insecure,omitempty" jsonschema_description:"Whether any certificate is accepted."`
 }
 
 // DesignConfig says how trials are repeated, ordered, stopped and judged.

@@ -24,6 +24,7 @@ type decoder struct {
 	foreign  map[string]map[string]*yaml.Node // keys that are a plug-in's, by path and name
 	problems Problems
 	filling  bool // decoding a default: not from the file
+	readFile func(name string) ([]byte, error)
 }
 
 func newDecoder(name string) *decoder {
@@ -188,12 +189,23 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, path string, r rules) {
 		return
 	}
 	if len(n.Content) < r.minItems {
-		d.report(n, path, "is an empty list: at least one is needed")
+		d.report(n, path, tooShort(len(n.Content), r.minItems))
+	}
+	if r.maxItems > 0 && len(n.Content) > r.maxItems {
+		d.report(n, path, fmt.Sprintf("has %d entries: at most %d", len(n.Content), r.maxItems))
+		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		d.value(item, v.Index(i), at(path, i), rules{})
 	}
+}
+
+func tooShort(length, least int) string {
+	if length == 0 && least == 1 {
+		return "is an empty list: at least one is needed"
+	}
+	return fmt.Sprintf("has %d entries: at least %d are needed", length, least)
 }
 
 func (d *decoder) table(n *yaml.Node, v reflect.Value, path string) {

@@ -22,6 +22,7 @@ type field struct {
 type rules struct {
 	minimum, maximum    int64
 	minItems, minLength int
+	maxItems            int // 0: any number
 	enum                []string
 	why, wants          string
 }
@@ -81,6 +82,8 @@ func rulesOf(tag reflect.StructTag) rules {
 			r.maximum = n
 		case "minItems":
 			r.minItems = int(n)
+		case "maxItems":
+			r.maxItems = int(n)
 		case "minLength":
 			r.minLength = int(n)
 		case "enum":

@@ -135,16 +135,41 @@ func setApps(s *jsonschema.Schema, plugins []model.Plugin[model.App]) error {
 // setLoads makes the schema of a load: the common keys and those of a protocol.
 func setLoads(s *jsonschema.Schema, protocols []Protocol) error {
 	list := child(s, "loads")
+	if err := annotateRate(items(list, "rate")); err != nil {
+		return err
+	}
 	var kinds []*jsonschema.Schema
 	for _, p := range protocols {
 		kind, err := extend(list.Items, "protocol", p.Name, p.Summary, p.Config)
 		if err != nil {
 			return err
 		}
+		for pair := kind.Properties.Oldest(); pair != nil; pair = pair.Next() {
+			if _, common := list.Items.Properties.Get(pair.Key); !common {
+				pair.Value = withFiles(pair.Value)
+			}
+		}
 		kinds = append(kinds, kind)
 	}
 	list.Items = &jsonschema.Schema{OneOf: kinds}
 	return nil
+}
+
+// withFiles is the schema of a protocol's value in which files may hold text.
+func withFiles(s *jsonschema.Schema) *jsonschema.Schema {
+	if s.Type == "string" && len(s.Enum) == 0 && s.ContentEncoding == "" {
+		return orFile(s)
+	}
+	for pair := s.Properties.Oldest(); pair != nil; pair = pair.Next() {
+		pair.Value = withFiles(pair.Value)
+	}
+	if s.Items != nil {
+		s.Items = withFiles(s.Items)
+	}
+	if s.AdditionalProperties != nil && s.AdditionalProperties.Type != "" {
+		s.AdditionalProperties = withFiles(s.AdditionalProperties)
+	}
+	return s
 }
 
 // extend is the schema of a mapping that has common keys and, where the key

@@ -5,7 +5,8 @@
 // out of range and names that nothing answers to are problems, and all of them
 // are reported at once, each with its position in the file. What the file does
 // not say is filled in here, from the `default` tags of the config types, and
-// nowhere else: no later stage re-parses, defaults or rounds a value.
+// nowhere else: no later stage re-parses, defaults or rounds a value. Files that
+// it names are read here too, so that what they held is part of the plan.
 //
 // The same config types make the published JSON Schema (Schema).
 package study
@@ -31,6 +32,10 @@ type Known struct {
 	Protocols []Protocol
 	Targets   []string
 	Metrics   []string
+	Drivers   []string // outside tools that can send a load
+	// ReadFile reads a file beside the study; nil: studies cannot have any. Names
+	// are relative, and below the study's folder.
+	ReadFile func(name string) ([]byte, error)
 }
 
 // Protocol is one that loads may speak: what the catalog has of it that does
@@ -46,6 +51,7 @@ type Protocol struct {
 // The error is Problems, all of them, sorted by position; the study is zero then.
 func Parse(name string, data []byte, known Known) (model.Study, error) {
 	d := newDecoder(name)
+	d.readFile = known.ReadFile
 	root, ok := d.read(data)
 	if !ok || !d.version(root) {
 		return model.Study{}, d.sorted()

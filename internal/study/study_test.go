@@ -34,6 +34,8 @@ type httpConfig struct {
 	Path    string            `json:"path,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Body    string            `json:"body,omitempty"`
+	// BodyBase64 is for what is no text.
+	BodyBase64 []byte `json:"body_base64,omitempty"`
 }
 
 type echoConfig struct {
@@ -85,7 +87,7 @@ func catalog() Known {
 		}}},
 		Targets: []string{"lab"},
 		Metrics: []string{
-			"response.p50", "response.p90", "response.p99", "response.p99.9", "response.mean", "service.p50", "service.p99", "rate", "goodput", "loss", "cpu.gbit.total",
+			"response.p50", "response.p90", "response.p99", "response.p99.9", "response.mean", "service.p50", "service.p99", "rate", "rate.highest", "goodput", "loss", "cpu.gbit.total",
 			"success", "cpu.total", "cpu.app", "cpu.sidecar", "cpu.generator", "memory.total", "memory.sidecar",
 		},
 	}
@@ -310,7 +312,7 @@ func TestOneProblem(t *testing.T) {
 		"closed with rate":   {loads, load("rate: 5/s"), "loads[0].rate: has no meaning in a closed loop"},
 		"rate negative":      {loads, open("rate: -5/s"), `"-5/s" is negative`},
 		"rate zero":          {loads, open("rate: 0"), `"0" is zero`},
-		"rate of":            {loads, open("rate: {percent: 75, of: lowest peak}"), "is a mapping; here goes requests per second, such as 2000/s (a rate relative to another load's result is not available in this version)"},
+		"rate of":            {loads, open("rate: {percent: 75, of: lowest peak}"), `loads[0].rate.of: load peak has a rate of its own`},
 		"too few":            {loads, open("rate: 0.5/s, duration: 1s"), "less than one request in 1s"},
 		"connections":        {loads, load("connections: 0"), "0 is out of range: 1 to 65536"},
 		"duration zero":      {loads, load("duration: 0s"), "loads[0].duration: is zero"},
