@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/windtunnel/windtunnel/internal/flow"
 )
 
 // Options are what a server is started with.
@@ -54,7 +56,11 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("echo: listening on %s: %w", o.Listen, err)
 	}
-	s := &server{identity: o.Identity, h2: newHandover(ln.Addr())}
+	udp, err := listenUDP(ctx, ln.Addr())
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	s := &server{identity: o.Identity, h2: newHandover(ln.Addr()), clock: flow.NewClock()}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // ends Accept
 	defer stop()
@@ -66,6 +72,7 @@ func Serve(ctx context.Context, o Options) error {
 	var connections sync.WaitGroup
 	defer connections.Wait()
 	defer cancel()
+	connections.Go(func() { s.datagrams(ctx, udp) })
 	for {
 		c, err := ln.Accept()
 		switch {
@@ -80,7 +87,7 @@ func Serve(ctx context.Context, o Options) error {
 		connections.Go(func() {
 			cut := context.AfterFunc(ctx, func() { _ = c.Close() })
 			defer cut()
-			s.connection(c)
+			s.connection(ctx, c)
 		})
 	}
 }
@@ -98,15 +105,22 @@ func pause(ctx context.Context) {
 type server struct {
 	identity string
 	h2       *handover
+	clock    flow.Clock
 }
 
-// connection serves HTTP/1.1, or hands over to HTTP/2 if the client begins so:
-// no HTTP/1.1 method begins with PRI.
-func (s *server) connection(c net.Conn) {
+// connection serves HTTP/1.1, or what else the client begins with: no HTTP/1.1
+// method begins with PRI, as HTTP/2 does, or with flow's magic.
+func (s *server) connection(ctx context.Context, c net.Conn) {
 	in := bufio.NewReaderSize(c, 16<<10)
-	if first, err := in.Peek(3); err == nil && string(first) == "PRI" {
-		s.h2.give(&begun{Conn: c, in: in})
-		return
+	if first, err := in.Peek(3); err == nil {
+		switch string(first) {
+		case "PRI":
+			s.h2.give(&begun{Conn: c, in: in})
+			return
+		case flow.Magic[:3]:
+			s.flow(ctx, c, in)
+			return
+		}
 	}
 	defer c.Close() //nolint:errcheck // all that can be sent has been
 	h := newHTTP1(s.identity, in, c)
