@@ -139,7 +139,7 @@ func (w *worker) lose(c *conn, cause model.Cause, err error, now int64) {
 // reopen replaces a socket that the peer has closed in good order, ahead of the
 // next request. A peer that answers nothing is left to the requests.
 func (w *worker) reopen(c *conn, now int64) {
-	if w.schedule != nil && c.answered && c.state == down && now < w.window.End {
+	if w.schedule != nil && c.answered && c.state == down && now < w.end {
 		w.dial(c, now)
 	}
 }
@@ -162,7 +162,7 @@ func (w *worker) fail(s *slot, cause model.Cause, now int64) {
 // has rested.
 func (w *worker) release(s *slot, now int64) {
 	s.freed = now
-	if w.schedule == nil && now < w.window.End {
+	if w.schedule == nil && now < w.end {
 		if s.until = w.rest(s, now); s.until > now {
 			w.resting.push(s)
 			return
@@ -191,7 +191,7 @@ func (w *worker) flush(c *conn, now int64) {
 		switch errno {
 		case 0:
 			c.wrote += n
-			if now >= w.window.Start && now < w.window.End {
+			if now >= w.window.Start && now < w.end {
 				w.rec.bytesSent += uint64(n) //nolint:gosec // G115: not negative
 			}
 		case syscall.EAGAIN:
@@ -282,7 +282,7 @@ func (w *worker) read(fd int) (n int, now int64, errno syscall.Errno) {
 
 // took handles received bytes: TLS records, or the session's own.
 func (w *worker) took(c *conn, b []byte, now int64) {
-	if now >= w.window.Start && now < w.window.End {
+	if now >= w.window.Start && now < w.end {
 		w.rec.bytesReceived += uint64(len(b))
 	}
 	if c.secured == nil {

@@ -157,6 +157,9 @@ type Job struct {
 	Workers    int
 	OnWindow   func(model.Window) // called once, before the first request
 	OnProgress func(Progress)     // called about five times a second
+	// Finish, once closed, ends the window early: what was measured until then is
+	// the result, and Elapsed says how long that was. nil: never.
+	Finish <-chan struct{}
 }
 
 // Progress is how a load is doing since it began, warm-up included. The
@@ -201,8 +204,17 @@ func Run(ctx context.Context, j Job) (*model.LoadResult, model.Window, error) {
 	if ctx.Err() != nil {
 		return nil, r.window, fmt.Errorf("running load %s: %w", j.Load.Name, context.Cause(ctx))
 	}
+	if early := r.early.Load(); early != 0 && early < r.window.End {
+		r.window.End = early
+	}
+	if r.window.Duration() <= 0 {
+		return nil, r.window, fmt.Errorf("running load %s: %w", j.Load.Name, ErrWarmup)
+	}
 	return r.result(), r.window, nil
 }
+
+// ErrWarmup says that a load was asked to finish before its window had begun.
+var ErrWarmup = errors.New("it was asked to finish while it was warming up: nothing was measured")
 
 // run is one load under way; what workers share.
 type run struct {
@@ -218,6 +230,7 @@ type run struct {
 	window  model.Window
 	slot    int64 // width of a timeline slot
 	stop    atomic.Bool
+	early   atomic.Int64 // when the window ends if earlier than planned; 0: as planned
 	// firstSuccess is the time of the load's first success; 0: none yet.
 	firstSuccess atomic.Int64
 }
@@ -345,10 +358,15 @@ func (r *run) run(j Job) {
 func (r *run) watch(done <-chan struct{}) {
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
+	finish := r.job.Finish
 	for {
 		select {
 		case <-done:
 			return
+		case <-finish:
+			// A little later than now, so that every worker has heard by then.
+			r.early.Store(r.clock.now() + 2*longestWait)
+			finish = nil
 		case <-tick.C:
 			if r.job.OnProgress != nil {
 				r.job.OnProgress(r.progress())

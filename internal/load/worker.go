@@ -34,6 +34,7 @@ type worker struct {
 	resting      sleepers
 
 	schedule     Schedule // nil: a closed loop
+	end          int64    // of the window: earlier than planned once the load is asked to finish
 	k            uint64   // the next request's number
 	due          int64    // when that is due; never: there is none
 	blockedUntil int64    // when the last slot became free after there was none
@@ -128,15 +129,20 @@ func (w *worker) opening() bool {
 // still outstanding: at most the timeout.
 func (w *worker) loop() {
 	w.k = uint64(w.number*w.shards + w.job.Shard) //nolint:gosec // G115: small indexes
+	w.end = w.window.End
 	w.plan()
 	if w.schedule == nil {
 		w.settle()
 	}
 	for !w.stop.Load() {
+		if early := w.early.Load(); early != 0 && early < w.end {
+			w.end = early
+			w.plan()
+		}
 		now := w.send(w.clock.now())
 		w.expire(now)
 		w.mark(now)
-		if now >= w.window.End && w.flying.head == nil && w.marks == len(w.cpu) {
+		if now >= w.end && w.flying.head == nil && w.marks == len(w.cpu) {
 			break
 		}
 		w.poll(now)
@@ -150,7 +156,7 @@ func (w *worker) plan() {
 	if w.schedule == nil {
 		return
 	}
-	if at, ok := w.schedule.Due(w.k); ok && w.start+int64(at) < w.window.End {
+	if at, ok := w.schedule.Due(w.k); ok && w.start+int64(at) < w.end {
 		w.due = w.start + int64(at)
 	}
 }
@@ -169,11 +175,11 @@ func (w *worker) send(now int64) int64 {
 		w.skip()
 		now = w.clock.now()
 	}
-	for w.due != never && (now >= w.window.End || w.job.Load.Drop && w.due <= now && w.free.head == nil) {
+	for w.due != never && (now >= w.end || w.job.Load.Drop && w.due <= now && w.free.head == nil) {
 		w.rec.unsentRequest(w.due)
 		w.skip()
 	}
-	for len(w.resting) > 0 && w.resting[0].until <= now && now < w.window.End {
+	for len(w.resting) > 0 && w.resting[0].until <= now && now < w.end {
 		w.wakeUp(w.resting.pop(), now)
 		now = w.clock.now()
 	}
@@ -256,7 +262,7 @@ func (w *worker) expire(now int64) {
 // mark does what is due at certain times: the edges of the window, and letting
 // others see the counts.
 func (w *worker) mark(now int64) {
-	edges := [...]int64{w.window.Start, w.window.End}
+	edges := [...]int64{min(w.window.Start, w.end), w.end}
 	for w.marks < len(edges) && now >= edges[w.marks] {
 		if w.number == 0 {
 			w.cpu[w.marks] = processCPU()
@@ -273,7 +279,7 @@ func (w *worker) mark(now int64) {
 func (w *worker) poll(now int64) {
 	events := w.poller.wait(max(w.wake(now)-now, 0))
 	after := w.clock.now()
-	w.idle += max(min(after, w.window.End)-max(now, w.window.Start), 0)
+	w.idle += max(min(after, w.end)-max(now, w.window.Start), 0)
 	if w.due <= after {
 		w.send(after)
 	}
@@ -297,14 +303,14 @@ func (w *worker) wake(now int64) int64 {
 	if w.due != never && (w.free.head != nil || w.job.Load.Drop) {
 		at = min(at, w.due+w.job.Load.Coalesce.Nanoseconds()-w.job.Load.Spin.Nanoseconds())
 	}
-	if len(w.resting) > 0 && now < w.window.End {
+	if len(w.resting) > 0 && now < w.end {
 		at = min(at, w.resting[0].until)
 	}
 	switch w.marks {
 	case 0:
-		at = min(at, w.window.Start)
+		at = min(at, w.window.Start, w.end)
 	case 1:
-		at = min(at, w.window.End)
+		at = min(at, w.end)
 	}
 	return at
 }
