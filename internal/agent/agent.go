@@ -180,7 +180,7 @@ func (s *server) obey(ctx context.Context, line []byte) {
 		return
 	case c.Gate != nil:
 		work = func(ctx context.Context) (message, error) {
-			ready, err := gate(ctx, *c.Gate, s.protocols)
+			ready, err := Gate(ctx, *c.Gate, s.protocols)
 			return message{Ready: &ready}, err
 		}
 	default:

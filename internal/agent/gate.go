@@ -27,9 +27,9 @@ const (
 	requestsPerConnection = 2
 )
 
-// gate sends requests one after another, with the sessions of the load itself,
+// Gate sends requests one after another, with the sessions of the load itself,
 // until enough right answers have come in a row. Not passing is no error.
-func gate(ctx context.Context, j GateJob, protocols Protocols) (model.Ready, error) {
+func Gate(ctx context.Context, j GateJob, protocols Protocols) (model.Ready, error) {
 	g := &gating{job: j, ready: model.Ready{Wanted: j.Streak, Responders: map[string]uint64{}}}
 	g.job.Identities = slices.DeleteFunc(slices.Clone(j.Identities), func(id string) bool { return id == "" })
 	p, err := protocols.of(j.Load)
