@@ -49,6 +49,10 @@ type LoadJob struct {
 	Seed       uint64 // for schedules that draw; a constant rate does not
 	Payload    string // digest of the right body, from the ready gate; empty: not compared
 	Identities []string
+	// Of Shards agents that send one load together, this is number Shard, from 0;
+	// Shards 0 or 1: it is alone. All of them begin at Start, from CommonStart.
+	Shard, Shards int
+	Start         int64
 }
 
 // Progress is how a load is doing since it began, warm-up included.
@@ -234,6 +238,7 @@ func (s *server) load(ctx context.Context, id uint64, j LoadJob) (*model.LoadRes
 	result, _, err := load.Run(ctx, load.Job{
 		Load: j.Load, Protocol: protocol, Host: j.Host, Targets: j.Targets, Warmup: j.Warmup,
 		Expect: load.Digest(j.Payload), Identities: j.Identities, Seed: j.Seed,
+		Shard: j.Shard, Shards: j.Shards, Start: j.Start,
 		OnWindow:   func(w model.Window) { say(message{Window: &w}) },
 		OnProgress: func(p load.Progress) { say(message{Progress: (*Progress)(&p)}) },
 	})

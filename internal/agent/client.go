@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
+	"github.com/windtunnel/windtunnel/internal/load"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -46,6 +48,17 @@ func (c *Client) Gate(ctx context.Context, j GateJob) (model.Ready, error) {
 		return ready, fmt.Errorf("gating through the agent: %w", err)
 	}
 	return ready, nil
+}
+
+// connectTime is what agents have for opening their connections before a common
+// start: enough for TLS between continents.
+const connectTime = time.Second
+
+// CommonStart is when agents on this host should begin that send one load
+// together: they have the same clock, and time to open their connections.
+func CommonStart() (int64, error) {
+	now, err := load.Monotonic()
+	return now + connectTime.Nanoseconds(), err
 }
 
 // Load runs one load. onWindow is called once, before the measured window

@@ -17,6 +17,12 @@ type clock struct {
 
 func (c clock) now() int64 { return c.offset + int64(time.Since(c.origin)) }
 
+// Monotonic is the reading of CLOCK_MONOTONIC now, in nanoseconds.
+func Monotonic() (int64, error) {
+	c, err := newClock()
+	return c.now(), err
+}
+
 // at is the reading at a moment of CLOCK_REALTIME that has just passed. If that
 // clock was set meanwhile, it is now.
 func (c clock) at(realtime int64) int64 {

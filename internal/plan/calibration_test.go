@@ -89,12 +89,18 @@ func TestFreeze(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []model.FrozenRate{
-		{Load: "at75", Variant: "direct", Rate: 675, Basis: 901}, {Load: "at75", Variant: "nft-service", Rate: 675, Basis: 901},
-		{Load: "at75", Variant: "envoy", Rate: 675, Basis: 901}, {Load: "at75", Variant: "control", Rate: 675, Basis: 901},
-		{Load: "high", Variant: "direct", Rate: 2250, Basis: 3000}, {Load: "high", Variant: "nft-service", Rate: 2250, Basis: 3000},
-		{Load: "high", Variant: "envoy", Rate: 2250, Basis: 3000}, {Load: "high", Variant: "control", Rate: 2250, Basis: 3000},
-		{Load: "own", Variant: "direct", Rate: 750, Basis: 1000}, {Load: "own", Variant: "nft-service", Rate: 600, Basis: 800},
-		{Load: "own", Variant: "envoy", Rate: 300, Basis: 401}, {Load: "own", Variant: "control", Rate: 750, Basis: 1000},
+		{Load: "at75", Variant: "direct", Rate: 675, Basis: 901},
+		{Load: "at75", Variant: "nft-service", Rate: 675, Basis: 901},
+		{Load: "at75", Variant: "envoy", Rate: 675, Basis: 901},
+		{Load: "at75", Variant: "control", Rate: 675, Basis: 901},
+		{Load: "high", Variant: "direct", Rate: 2250, Basis: 3000},
+		{Load: "high", Variant: "nft-service", Rate: 2250, Basis: 3000},
+		{Load: "high", Variant: "envoy", Rate: 2250, Basis: 3000},
+		{Load: "high", Variant: "control", Rate: 2250, Basis: 3000},
+		{Load: "own", Variant: "direct", Rate: 750, Basis: 1000},
+		{Load: "own", Variant: "nft-service", Rate: 600, Basis: 800},
+		{Load: "own", Variant: "envoy", Rate: 300, Basis: 401},
+		{Load: "own", Variant: "control", Rate: 750, Basis: 1000},
 	}
 	if diff := cmp.Diff(want, f.Rates); diff != "" {
 		t.Error(diff)

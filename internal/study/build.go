@@ -137,7 +137,7 @@ func (b *builder) refused(path string, err error) {
 	if err == nil {
 		return
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // its parts, not what it wraps
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
 			b.refused(path, e)
 		}
