@@ -5,8 +5,9 @@
 //	runs/<id>/run.json        what was asked: identity, command, plan digest
 //	runs/<id>/study.yaml      the study as the user wrote it
 //	runs/<id>/plan.json       the frozen plan
-//	runs/<id>/records.jsonl   sessions, outcomes and the end, one JSON object a line
+//	runs/<id>/records.jsonl   sessions, outcomes, frozen rates and the end, one JSON object a line
 //	runs/<id>/trials/NNNN/    logs and live configurations of trial NNNN
+//	runs/<id>/calibration/    the same of the calibration's trials
 //	runs/<id>/results.json    the report's model; derived, re-derived by verify
 package store
 
@@ -34,12 +35,13 @@ const Schema = 1
 
 // The files of a run folder.
 const (
-	FileMeta    = "run.json"
-	FileStudy   = "study.yaml"
-	FilePlan    = "plan.json"
-	FileRecords = "records.jsonl"
-	FileResults = "results.json"
-	DirTrials   = "trials"
+	FileMeta       = "run.json"
+	FileStudy      = "study.yaml"
+	FilePlan       = "plan.json"
+	FileRecords    = "records.jsonl"
+	FileResults    = "results.json"
+	DirTrials      = "trials"
+	DirCalibration = "calibration"
 )
 
 // Meta is what identifies a run; written once, before the first trial.
@@ -70,12 +72,13 @@ type End struct {
 	Complete bool      `json:"complete"` // as planned, or by the stop rule
 }
 
-// Record is one line of records.jsonl; exactly one of the three is set.
+// Record is one line of records.jsonl; exactly one of the four is set.
 type Record struct {
 	Seq     int            `json:"seq"`
 	Prev    string         `json:"prev"` // sha256 of the line before; of the plan for the first
 	Session *Session       `json:"session,omitempty"`
 	Outcome *model.Outcome `json:"outcome,omitempty"`
+	Frozen  *model.Frozen  `json:"frozen,omitempty"` // after the calibration's outcomes, before all others
 	End     *End           `json:"end,omitempty"`
 	// Files are the digests of the files that came with an outcome, by path
 	// inside the run folder.
@@ -90,7 +93,11 @@ type Run struct {
 	Plan     []byte
 	Sessions []Session
 	Outcomes []model.Outcome
-	End      *End
+	// Calibration are the outcomes of the trials before the first block, and
+	// Frozen the rates that follow from them; nil: not yet, or there are none.
+	Calibration []model.Outcome
+	Frozen      *model.Frozen
+	End         *End
 	// Head is the digest of the last record.
 	Head string
 	// Torn is the number of bytes of an unfinished last record: the trace of a
@@ -153,6 +160,9 @@ func Resume(r *Run) (*Writer, error) {
 // Session appends the start of a session.
 func (w *Writer) Session(s Session) error { return w.append(Record{Session: &s}) }
 
+// Freeze appends the rates that the calibration found.
+func (w *Writer) Freeze(f model.Frozen) error { return w.append(Record{Frozen: &f}) }
+
 // Close appends the end, if there is one, and closes the records.
 func (w *Writer) Close(end *End) error {
 	var err error
@@ -166,7 +176,11 @@ func (w *Writer) Close(end *End) error {
 // cannot be written (a full disk), the records are as they were before.
 func (w *Writer) Outcome(o model.Outcome, files map[string][]byte) error {
 	r := Record{Outcome: &o, Files: map[string]string{}}
-	dir := fmt.Sprintf("%s/%04d", DirTrials, o.Trial.Index)
+	parent := DirTrials
+	if o.Trial.Calibration {
+		parent = DirCalibration
+	}
+	dir := fmt.Sprintf("%s/%04d", parent, o.Trial.Index)
 	if len(files) > 0 {
 		if err := os.MkdirAll(filepath.Join(w.Dir, dir), 0o755); err != nil {
 			return fmt.Errorf("creating the trial's folder: %w", err)
@@ -275,11 +289,20 @@ func (r *Run) add(line []byte) error {
 		r.End = nil
 	case rec.Outcome != nil:
 		rec.Outcome.Logs = sortedKeys(rec.Files)
-		r.Outcomes = append(r.Outcomes, *rec.Outcome)
+		if rec.Outcome.Trial.Calibration {
+			r.Calibration = append(r.Calibration, *rec.Outcome)
+		} else {
+			r.Outcomes = append(r.Outcomes, *rec.Outcome)
+		}
+	case rec.Frozen != nil:
+		if r.Frozen != nil || len(r.Outcomes) > 0 {
+			return errors.New("rates are frozen once, and before the first block")
+		}
+		r.Frozen = rec.Frozen
 	case rec.End != nil:
 		r.End = rec.End
 	default:
-		return errors.New("neither a session, an outcome nor an end")
+		return errors.New("neither a session, an outcome, frozen rates nor an end")
 	}
 	maps.Copy(r.files, rec.Files)
 	r.Head, r.next = digest(line), r.next+1

@@ -162,3 +162,39 @@ func FuzzRecords(f *testing.F) {
 		}
 	})
 }
+
+func TestCalibration(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	w, err := Create(dir, Meta{ID: "one"}, []byte("study"), []byte("plan"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := outcome(1)
+	o.Trial.Calibration = true
+	frozen := model.Frozen{Rates: []model.FrozenRate{{Load: "at75", Variant: "direct", Rate: 75, Basis: 100}}}
+	for _, err := range []error{
+		w.Session(Session{}), w.Outcome(o, map[string][]byte{"a.log": []byte("x")}), w.Freeze(frozen), w.Outcome(outcome(1), nil), w.Close(nil),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := open(t, dir)
+	if len(r.Calibration) != 1 || len(r.Outcomes) != 1 || r.Frozen == nil || len(r.Frozen.Rates) != 1 || r.Frozen.Rates[0] != frozen.Rates[0] {
+		t.Fatalf("got %+v, %+v, %+v", r.Calibration, r.Outcomes, r.Frozen)
+	}
+	if got := r.Calibration[0].Logs; len(got) != 1 || got[0] != "calibration/0001/a.log" {
+		t.Errorf("logs %v", got)
+	}
+	// Rates that come after a block, or twice, were not frozen.
+	if w, err = Resume(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Freeze(frozen); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "frozen once") {
+		t.Errorf("got %v", err)
+	}
+}
