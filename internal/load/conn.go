@@ -29,9 +29,11 @@ type conn struct {
 	session   Session
 	replier   Replier
 	canceller Canceller
+	drainer   Drainer
 	slots     []slot
 	out       []byte // the session's bytes; out[wrote:] is still to be written
 	wrote     int
+	corked    bool       // what is said now is written together, later
 	secured   *secured   // nil: in the clear
 	responder *responder // of the last answer
 }
@@ -124,16 +126,37 @@ func (w *worker) opened(c *conn, now int64) {
 	w.flush(c, now)
 }
 
-// lose closes a connection's socket; requests that were on it have failed. err
-// is why in words; nil: the cause says it all.
+// lose closes a connection's socket; requests that were on it have failed, but
+// for those that the peer has not processed. err is why in words; nil: the cause
+// says it all.
 func (w *worker) lose(c *conn, cause model.Cause, err error, now int64) {
 	c.shut()
+	moving := false
 	for i := range c.slots {
-		if s := &c.slots[i]; s.busy {
+		s := &c.slots[i]
+		switch {
+		case !s.busy:
+		case c.drainer != nil && !s.moved && c.drainer.Unprocessed(s.id):
+			s.moved, s.held, moving = true, true, true
+		default:
 			w.rec.explain(cause, err)
 			w.fail(s, cause, now)
 		}
 	}
+	if moving {
+		w.dial(c, now)
+	}
+}
+
+// drained says that a connection is to be replaced.
+func (c *conn) drained() bool {
+	return c.drainer != nil && c.state == up && c.drainer.Drained()
+}
+
+// replace closes a connection that has ended in good order.
+func (w *worker) replace(c *conn, now int64) {
+	w.lose(c, model.CauseClosed, nil, now)
+	w.reopen(c, now)
 }
 
 // reopen replaces a socket that the peer has closed in good order, ahead of the
@@ -318,8 +341,7 @@ func (w *worker) peerClosed(c *conn, now int64) {
 	}
 	w.deliver(c, nil, now) // it may complete an answer
 	if c.epoch == epoch {
-		w.lose(c, model.CauseClosed, nil, now)
-		w.reopen(c, now)
+		w.replace(c, now)
 	}
 }
 
@@ -343,15 +365,17 @@ func (w *worker) deliver(c *conn, b []byte, now int64) {
 	switch {
 	case err != nil:
 		w.lose(c, model.CauseProtocol, err, now)
-	case closing:
-		w.lose(c, model.CauseClosed, nil, now)
-		w.reopen(c, now)
+	case closing || c.drained():
+		w.replace(c, now)
 	case c.replier != nil:
 		c.out = c.replier.Reply(c.out)
-		w.flush(c, now)
 	}
+	c.corked = true // one write for all that follows from one read
 	for i := range got {
 		w.release(&c.slots[got[i].ID], now)
+	}
+	if c.corked = false; c.state == up && len(c.out) > 0 {
+		w.flush(c, now)
 	}
 }
 

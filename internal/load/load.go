@@ -56,6 +56,7 @@ type Peer struct {
 	Authority string           // host that requests carry
 	Targets   []netip.AddrPort // at least one
 	TLS       *tls.Config      // nil: in the clear
+	Timeout   time.Duration    // of a request; 0: none
 }
 
 // Flow is a Protocol that can be configured to send no requests, but a flow:
@@ -106,6 +107,16 @@ type Canceller interface {
 	Cancel(dst []byte, id uint32) []byte
 }
 
+// Drainer is a Session whose peer may say that a connection carries no further
+// request while others are still under way on it. Drained, called after every
+// Feed and Cancel, says that none is left and the connection is to be replaced.
+// Unprocessed says of a request under way on a connection that is being closed
+// that the peer has not processed it: it is sent again, once, on the next.
+type Drainer interface {
+	Drained() bool
+	Unprocessed(id uint32) bool
+}
+
 // Network is what carries a protocol.
 type Network string
 
@@ -129,6 +140,7 @@ type Answer struct {
 	HeaderBytes int64
 	BodyBytes   int64
 	Sum         uint32 // CRC-32C of the body, by Sum
+	Messages    int64  // that the body has, where a protocol streams them
 	Close       bool   // the connection carries no further request
 }
 

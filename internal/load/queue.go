@@ -7,6 +7,7 @@ type slot struct {
 	id         uint32
 	busy       bool // its request is not answered yet
 	held       bool // its request waits for the connection to open
+	moved      bool // its request was sent before, on another connection
 	due, sent  int64
 	freed      int64  // when its last request ended
 	turn       int64  // when its next request is due, where a closed loop is paced

@@ -36,6 +36,7 @@ type recorder struct {
 	bytesSent, bytesReceived              uint64
 	header, body                          extremes
 	payloadChanged                        uint64
+	messages                              int64
 	sockets                               uint64
 	failedPrefix                          uint64
 	warmupDue, warmupFailed               uint64
@@ -162,6 +163,7 @@ func (r *recorder) answer(s *slot, a *Answer, done int64) {
 	r.service.Record(done - s.sent)
 	r.header.add(a.HeaderBytes, first)
 	r.body.add(a.BodyBytes, first)
+	r.messages += a.Messages
 	if r.expected && (a.Sum != r.sum || a.BodyBytes != r.bodyBytes) {
 		r.payloadChanged++
 	}

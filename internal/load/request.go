@@ -12,6 +12,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
+// IdentityHeader is where servers say who they are.
+const IdentityHeader = "x-windtunnel-identity"
+
 // HTTPRequest is the request of HTTP protocols: the part of a load's
 // configuration that they share.
 type HTTPRequest struct {

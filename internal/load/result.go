@@ -60,7 +60,7 @@ func (s *timelineSlot) export() model.Slot {
 func (r *run) result() *model.LoadResult {
 	l := &r.job.Load
 	out := &model.LoadResult{
-		Arrival: l.Arrival, Connections: l.Connections, Elapsed: r.window.Duration(),
+		Arrival: l.Arrival, Connections: l.Connections, Streams: r.streams, Elapsed: r.window.Duration(),
 		Failed: map[model.Cause]uint64{}, Reasons: map[model.Cause]string{}, Statuses: map[int]uint64{}, Responders: map[string]uint64{},
 		Response: &hist.Histogram{}, Service: &hist.Histogram{}, FailedResponse: &hist.Histogram{}, Lateness: &hist.Histogram{},
 		Workers: len(r.workers), Clock: "CLOCK_MONOTONIC",
@@ -117,6 +117,7 @@ func (r *recorder) addTo(o *model.LoadResult) {
 	o.BytesSent += r.bytesSent
 	o.BytesReceived += r.bytesReceived
 	o.PayloadChanged += r.payloadChanged
+	o.Messages += uint64(r.messages) //nolint:gosec // G115: not negative
 	o.Sockets += r.sockets
 	o.FailedPrefix += r.failedPrefix
 	o.WarmupDue += r.warmupDue

@@ -13,7 +13,7 @@ import (
 
 // PeerOf is the peer of a load: with TLS if the load asks for it.
 func PeerOf(l model.Load, p Protocol, authority string, targets []netip.AddrPort) (Peer, error) {
-	peer := Peer{Authority: authority, Targets: targets}
+	peer := Peer{Authority: authority, Targets: targets, Timeout: l.Timeout}
 	if len(targets) == 0 {
 		return peer, errors.New("no target")
 	}

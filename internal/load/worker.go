@@ -76,6 +76,7 @@ func (w *worker) add(s Session, to address) {
 	c := &conn{number: len(w.conns), to: to, fd: -1, session: s, slots: make([]slot, w.streams), out: make([]byte, 0, 1024)}
 	c.replier, _ = s.(Replier)
 	c.canceller, _ = s.(Canceller)
+	c.drainer, _ = s.(Drainer)
 	for i := range c.slots {
 		c.slots[i].conn, c.slots[i].id = c, uint32(i)
 	}
@@ -228,13 +229,15 @@ func (w *worker) rest(s *slot, now int64) int64 {
 
 // begin gives a request to a slot's connection, and opens that if need be.
 func (w *worker) begin(s *slot, due, now int64) {
-	s.due, s.sent, s.busy = due, now, true
+	s.due, s.sent, s.busy, s.moved = due, now, true, false
 	w.flying.push(s)
 	w.rec.request(due, now, due < w.blockedUntil || w.pace > 0 && due < s.freed)
 	c := s.conn
 	if c.state == up {
 		c.out = c.session.Begin(c.out, s.id)
-		w.flush(c, now)
+		if !c.corked {
+			w.flush(c, now)
+		}
 		return
 	}
 	s.held = true
@@ -256,6 +259,9 @@ func (w *worker) expire(now int64) {
 		c.out = c.canceller.Cancel(c.out, s.id)
 		w.fail(s, model.CauseTimeout, now)
 		w.flush(c, now)
+		if c.drained() {
+			w.replace(c, now)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ import (
 const Name = "http1"
 
 // IdentityHeader is where servers say who they are.
-const IdentityHeader = "x-windtunnel-identity"
+const IdentityHeader = load.IdentityHeader
 
 // Config is the protocol's part of a load.
 type Config struct {
