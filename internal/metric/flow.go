@@ -7,13 +7,16 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Why a load does not have a metric. Such a metric is absent: never zero.
+// ErrOtherLoad says that a metric is not one of this load's: it is absent,
+// never zero, and reports need no column for it. Find it with errors.Is.
+var ErrOtherLoad = errors.New("not a metric of this load")
+
 var (
-	errNoRequests  = errors.New("this load is not made of requests")
-	errNoStream    = errors.New("this load is not a bulk transfer")
-	errNoDatagrams = errors.New("this load is not a flow of datagrams")
-	errNoFlow      = errors.New("this load is made of requests: neither a bulk transfer nor a flow of datagrams")
-	errNoMessages  = errors.New("this load's answers are not streamed")
+	errNoRequests  = fmt.Errorf("%w: it is not made of requests", ErrOtherLoad)
+	errNoStream    = fmt.Errorf("%w: it is not a bulk transfer", ErrOtherLoad)
+	errNoDatagrams = fmt.Errorf("%w: it is not a flow of datagrams", ErrOtherLoad)
+	errNoFlow      = fmt.Errorf("%w: it is made of requests", ErrOtherLoad)
+	errNoMessages  = fmt.Errorf("%w: its answers are not streamed", ErrOtherLoad)
 )
 
 // flows are the metrics of bulk transfers and of flows of datagrams.
@@ -68,7 +71,7 @@ func goodput(l *model.LoadResult, name string) (float64, error) {
 	bytes := up + down
 	switch {
 	case name == "goodput.up" && direction == "down", name == "goodput.down" && direction == "up":
-		return 0, fmt.Errorf("nothing is sent that way: the direction is %q", direction)
+		return 0, fmt.Errorf("%w: nothing is sent that way", ErrOtherLoad)
 	case name == "goodput.up":
 		bytes = up
 	case name == "goodput.down":
@@ -90,7 +93,7 @@ func stream(l *model.LoadResult, name string) (float64, error) {
 	case name == "rtt":
 		return 0, errors.New("TCP_INFO gave no round-trip time")
 	case s.Up == 0:
-		return 0, errors.New("the peer sends: only it could tell what it sent again")
+		return 0, fmt.Errorf("%w: the peer sends, and only it could tell what it sent again", ErrOtherLoad)
 	}
 	return float64(s.Retransmits) / (float64(s.Up) / 1e9), nil
 }

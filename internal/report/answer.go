@@ -38,7 +38,8 @@ func invalidTrials(m *Model) int {
 }
 
 func (m *Model) sentence(v Variant, l Load) string {
-	c := m.Comparison(v.Name, l.Name, "response.p50")
+	d := l.headline()
+	c := m.Comparison(v.Name, l.Name, d.Name)
 	head := fmt.Sprintf("%s under %s: ", v.Name, l.Name)
 	switch {
 	case c == nil || c.Difference == nil:
@@ -48,23 +49,38 @@ func (m *Model) sentence(v Variant, l Load) string {
 		}
 		return head + "cannot be compared (" + reason + ")."
 	case c.Verdict == VerdictDifferent:
-		text := head + FormatDifference(metric.UnitSeconds, *c.Difference) + " at the median"
+		text := head + FormatDifference(d.Unit, *c.Difference) + " " + about(d.Name)
 		if c.Ratio != nil {
 			text += ", " + FormatRatio(*c.Ratio)
 		}
 		return text + m.alsoCPU(v, l) + "."
 	case c.Verdict == VerdictEquivalent:
-		return head + "equivalent to " + m.Run.Baseline + " at the median, within the study's margin" + m.alsoCPU(v, l) + "."
+		return head + "equivalent to " + m.Run.Baseline + " " + about(d.Name) + ", within the study's margin" + m.alsoCPU(v, l) + "."
 	}
-	return head + fmt.Sprintf("no difference shown at the median (one of %s would have been)", FormatValue(metric.UnitSeconds, c.Detectable)) + m.alsoCPU(v, l) + "."
+	return head + fmt.Sprintf("no difference shown %s (one of %s would have been)", about(d.Name), FormatValue(d.Unit, c.Detectable)) + m.alsoCPU(v, l) + "."
+}
+
+// about says in a sentence which number it speaks of.
+func about(name string) string {
+	switch name {
+	case "response.p50":
+		return "at the median"
+	case "rate.highest":
+		return "in the highest rate"
+	}
+	return "in " + strings.ReplaceAll(name, ".", " ")
 }
 
 func (m *Model) alsoCPU(v Variant, l Load) string {
-	c := m.Comparison(v.Name, l.Name, "cpu.total")
+	name, text := "cpu.total", "; CPU per 1,000 requests "
+	if l.Kind != KindRequests {
+		name, text = "cpu.gbit.total", "; CPU per Gbit "
+	}
+	c := m.Comparison(v.Name, l.Name, name)
 	if c == nil || c.Difference == nil || c.Verdict != VerdictDifferent {
 		return ""
 	}
-	return "; CPU per 1,000 requests " + FormatDifference(metric.UnitCPUPer1k, *c.Difference)
+	return text + FormatDifference(metric.UnitCPUPer1k, *c.Difference)
 }
 
 // gates judges the study's gates by the interval's unfavourable end: noise does

@@ -31,12 +31,12 @@ func Build(run *store.Run) (*Model, error) {
 	b := newBuilder(p.Study, host(run), run.Outcomes)
 	m := &Model{Schema: ModelSchema, Name: p.Study.Name, Question: p.Study.Question}
 	m.Run = describeRun(run, p)
-	m.Variants, m.Loads, m.Metrics = variants(p.Study), loads(p.Study), metrics(p.Study)
+	m.Variants, m.Loads, m.Metrics = variants(p.Study), b.loads(), metrics(p.Study)
 	m.Run.Blocks = b.completeBlocks()
 	b.cells(m)
 	b.compare(m)
 	m.Findings = b.findings
-	m.Curves, m.Timelines, m.Resources = b.curves(), b.timelines(), b.resources()
+	m.Curves, m.Timelines, m.Flows, m.Resources = b.curves(), b.timelines(), b.flows(), b.resources()
 	m.Ledger, m.Topology, m.Trials = b.ledger(), b.topology(), b.trials()
 	m.Gates = gates(p.Study, m)
 	m.Provenance = provenance(run)
@@ -59,10 +59,11 @@ type builder struct {
 	outcomes []model.Outcome
 	findings []model.Finding
 	invalid  map[int]bool
+	known    map[string][]metric.Metric // by load; see has
 }
 
 func newBuilder(s model.Study, h model.Host, outcomes []model.Outcome) *builder {
-	b := &builder{study: s, host: h, outcomes: slices.Clone(outcomes)}
+	b := &builder{study: s, host: h, outcomes: slices.Clone(outcomes), known: map[string][]metric.Metric{}}
 	slices.SortFunc(b.outcomes, func(x, y model.Outcome) int { return x.Trial.Index - y.Trial.Index })
 	b.findings = audit.Judge(audit.Evidence{Study: s, Host: h, Outcomes: b.outcomes}, audit.Rules())
 	b.invalid = audit.Invalid(b.findings)
@@ -128,21 +129,6 @@ func variants(s model.Study) []Variant {
 	return all
 }
 
-func loads(s model.Study) []Load {
-	var all []Load
-	for _, l := range s.Loads {
-		text := fmt.Sprintf("closed loop, %d connections", l.Connections)
-		if l.Arrival == model.ArrivalOpen {
-			text = fmt.Sprintf("%s/s open loop, %d connections", digits(l.Rate), l.Connections)
-		}
-		all = append(all, Load{
-			Name: l.Name, Text: l.Protocol + ", " + text, Arrival: string(l.Arrival),
-			ResponseIsService: l.Arrival == model.ArrivalClosed, Seconds: l.Duration.Seconds(),
-		})
-	}
-	return all
-}
-
 func metrics(s model.Study) []Metric {
 	var all []Metric
 	for _, d := range metric.All() {
@@ -155,7 +141,7 @@ func metrics(s model.Study) []Metric {
 func (b *builder) cells(m *Model) {
 	for _, v := range b.study.Variants {
 		for _, l := range b.study.Loads {
-			for _, d := range metric.All() {
+			for _, d := range b.has(l.Name) {
 				m.Cells = append(m.Cells, b.cell(v.Name, l.Name, d))
 			}
 		}
@@ -193,8 +179,11 @@ func (b *builder) cell(variant, load string, d metric.Metric) Cell {
 		e = stats.Estimate{Value: stats.HodgesLehmann(used), Lo: used[0], Hi: used[len(used)-1], N: len(used), Method: "range: " + err.Error()}
 	}
 	c.Reason, c.Estimate = "", estimate(e)
-	if d.Name == "success" {
+	switch d.Name {
+	case "success":
 		c.Text = b.successText(variant, load)
+	case "loss":
+		c.Text = b.lossText(variant, load)
 	}
 	return c
 }
@@ -246,6 +235,21 @@ func (b *builder) successText(variant, load string) string {
 	return "100 % (≥ " + share(stats.RuleOfThree(due)) + ")"
 }
 
+// lossText bounds a loss of which nothing was seen.
+func (b *builder) lossText(variant, load string) string {
+	var lost, sent uint64
+	for _, o := range b.of(variant, load) {
+		if d := o.Load.Datagrams; d != nil {
+			lost += d.Lost
+			sent += d.Sent
+		}
+	}
+	if sent == 0 || lost > 0 {
+		return ""
+	}
+	return "0 % (≤ " + share(1-stats.RuleOfThree(sent)) + ")"
+}
+
 // paired returns the values of a metric in the blocks that have both arms.
 func (b *builder) paired(variant, load, name string) (base, other []float64) {
 	baseline := map[int]float64{}
@@ -275,7 +279,7 @@ type judged struct {
 func (b *builder) compare(m *Model) {
 	var all []judged
 	for _, l := range b.study.Loads {
-		for _, d := range metric.All() {
+		for _, d := range b.has(l.Name) {
 			floor := b.floor(l.Name, d.Name)
 			for _, v := range b.study.Variants {
 				if v.Name != b.study.Baseline {

@@ -19,12 +19,14 @@ func scales(unit metric.Unit) []scale {
 	switch unit {
 	case metric.UnitSeconds:
 		return []scale{{1e-9, "ns"}, {1e-6, "µs"}, {1e-3, "ms"}, {1, "s"}}
-	case metric.UnitCPUPer1k:
+	case metric.UnitCPUPer1k, metric.UnitCPUPerGb:
 		return []scale{{1e-6, "µs"}, {1e-3, "ms"}, {1, "s"}}
 	case metric.UnitBytes:
 		return []scale{{1, "B"}, {1 << 10, "KiB"}, {1 << 20, "MiB"}, {1 << 30, "GiB"}}
-	case metric.UnitRate:
-		return []scale{{1, "/s"}}
+	case metric.UnitBits:
+		return []scale{{1, "bit/s"}, {1e3, "kbit/s"}, {1e6, "Mbit/s"}, {1e9, "Gbit/s"}}
+	case metric.UnitRate, metric.UnitPerGB:
+		return []scale{{1, string(unit)}}
 	case metric.UnitShare:
 		return []scale{{0.01, "%"}}
 	}
@@ -49,7 +51,7 @@ func digits(v float64) string {
 	case a == 0:
 		return "0"
 	case a >= 999.5:
-		return group(strconv.FormatFloat(v, 'f', 0, 64))
+		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
 	case a >= 99.95:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case a >= 9.995:
@@ -57,11 +59,11 @@ func digits(v float64) string {
 	case a >= 0.01:
 		return strconv.FormatFloat(v, 'f', 2, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 2, 64)
+	return strconv.FormatFloat(v, 'f', 1-int(math.Floor(math.Log10(math.Abs(v)))), 64)
 }
 
-// group puts a comma between thousands.
-func group(s string) string {
+// thousands puts a comma between thousands.
+func thousands(s string) string {
 	sign := ""
 	if strings.HasPrefix(s, "-") {
 		sign, s = "-", s[1:]
@@ -81,9 +83,13 @@ func FormatValue(unit metric.Unit, v float64) string {
 	return digits(v/s.factor) + " " + s.suffix
 }
 
-// share keeps the nines: 99.995 % must not print as 100 %.
+// share keeps the nines: 99.995 % must not print as 100 %, nor a loss of
+// 0.004 % as none.
 func share(v float64) string {
 	percent := v * 100
+	if percent < 90 {
+		return digits(percent) + " %"
+	}
 	if percent >= 100 {
 		return "100 %"
 	}
@@ -99,6 +105,9 @@ func share(v float64) string {
 // e.g. "+672 µs [+655, +690]".
 func FormatDifference(unit metric.Unit, e Estimate) string {
 	s := pick(unit, math.Max(math.Abs(e.Value), math.Max(math.Abs(e.Lo), math.Abs(e.Hi))*0.5))
+	if unit == metric.UnitShare {
+		s.suffix = "points" // of percent: 2 % to 3 % is one
+	}
 	one := func(v float64) string {
 		text := digits(v / s.factor)
 		if v > 0 {

@@ -15,7 +15,7 @@ import (
 const ModelSchema = 1
 
 // Model is everything that a report shows. Values are in SI units: seconds,
-// bytes, shares (0 to 1), requests per second; the formats scale them.
+// bytes, shares (0 to 1), requests or bits per second; the formats scale them.
 type Model struct {
 	Schema      int             `json:"schema"`
 	Name        string          `json:"name"`
@@ -29,6 +29,7 @@ type Model struct {
 	Comparisons []Comparison    `json:"comparisons"`
 	Curves      []Curve         `json:"curves"`
 	Timelines   []Timeline      `json:"timelines"`
+	Flows       []Flow          `json:"flows"`
 	Resources   []Resource      `json:"resources"`
 	Ledger      []LedgerRow     `json:"ledger"`
 	Topology    Topology        `json:"topology"`
@@ -69,11 +70,22 @@ type Variant struct {
 	Control  bool     `json:"control"`
 }
 
+// Kinds of loads, by what they are made of.
+const (
+	KindRequests  = "requests"
+	KindStream    = "stream"    // bulk transfer
+	KindDatagrams = "datagrams" // at a fixed rate
+)
+
 // Load is one load and how to say it, e.g. "1,000/s open loop, 32 connections".
 type Load struct {
 	Name    string `json:"name"`
 	Text    string `json:"text"`
 	Arrival string `json:"model"` // "open" or "closed"
+	Kind    string `json:"kind"`
+	// Main are the metrics of the main table, in order. The first is what the
+	// answer is about.
+	Main []string `json:"main"`
 	// ResponseIsService marks closed loops, which cannot see queueing.
 	ResponseIsService bool    `json:"response_is_service"`
 	Seconds           float64 `json:"seconds"`
@@ -83,7 +95,7 @@ type Load struct {
 type Metric struct {
 	Name    string `json:"name"`  // e.g. "response.p99"
 	Label   string `json:"label"` // e.g. "response time, 99th percentile"
-	Unit    string `json:"unit"`  // "s", "/s", "share", "s/1k requests", "bytes"
+	Unit    string `json:"unit"`  // "s", "/s", "share", "s/1k requests", "s/Gbit", "bytes", "bit/s", "/GB"
 	Better  string `json:"better"`
 	Primary bool   `json:"primary"`
 }
@@ -181,6 +193,18 @@ type Timeline struct {
 	MaxSecond  []float64   `json:"max_s"`
 }
 
+// Flow is one trial of a load that is not made of requests, over time: one
+// value an interval. What its kind does not have is empty.
+type Flow struct {
+	Trial       int       `json:"trial"`
+	Lengths     []float64 `json:"length_s"`
+	Up          []float64 `json:"up_bps"`
+	Down        []float64 `json:"down_bps"`
+	Retransmits []uint64  `json:"retransmits"`
+	Loss        []float64 `json:"loss"`
+	Jitter      []float64 `json:"jitter_s"`
+}
+
 // Resource is what one component used under one load: the median over blocks
 // with the range. Component is e.g. "client sidecar", "server app", "generator".
 type Resource struct {
@@ -188,9 +212,10 @@ type Resource struct {
 	Load      string    `json:"load"`
 	Component string    `json:"component"`
 	Cores     *Estimate `json:"cores,omitempty"`
-	CPUPer1k  *Estimate `json:"cpu_s_per_1k,omitempty"`
-	Throttled *Estimate `json:"throttled_s,omitempty"`  // seconds in the window
-	Memory    *Estimate `json:"memory_bytes,omitempty"` // peak in the window
+	CPUPer1k  *Estimate `json:"cpu_s_per_1k,omitempty"`   // of loads that are made of requests
+	CPUPerGb  *Estimate `json:"cpu_s_per_gbit,omitempty"` // of the others
+	Throttled *Estimate `json:"throttled_s,omitempty"`    // seconds in the window
+	Memory    *Estimate `json:"memory_bytes,omitempty"`   // peak in the window
 }
 
 // LedgerRow is one fact across the variants. Differs marks rows in which the

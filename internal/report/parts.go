@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ func timeline(trial int, t model.Timeline) Timeline {
 }
 
 // use is what one component used in one trial.
-type use struct{ cores, per1k, throttled, memory float64 }
+type use struct{ cores, work, throttled, memory float64 }
 
 // resources sums components over pods of one role, e.g. "server sidecar".
 func (b *builder) resources() []Resource {
@@ -127,7 +128,11 @@ func (b *builder) resources() []Resource {
 				}
 			}
 			for _, name := range slices.Sorted(maps.Keys(byName)) {
-				all = append(all, resource(v.Name, l.Name, name, byName[name]))
+				r := resource(v.Name, l.Name, name, byName[name])
+				if b.flowing(l.Name) {
+					r.CPUPer1k, r.CPUPerGb = nil, r.CPUPer1k
+				}
+				all = append(all, r)
 			}
 		}
 	}
@@ -149,12 +154,29 @@ func (b *builder) uses(o *model.Outcome) map[string]use {
 		}
 		s := sums[name]
 		s.cores += u.CPU / o.Window.Duration().Seconds()
-		s.per1k += u.CPU / float64(max(o.Load.Succeeded, 1)) * 1000
+		s.work += per(u.CPU, o)
 		s.throttled += u.Throttled
 		s.memory += u.MemoryPeak
 		sums[name] = s
 	}
 	return sums
+}
+
+// per is CPU per 1,000 requests, or per Gbit of what is not made of requests.
+func per(cpu float64, o *model.Outcome) float64 {
+	if !metric.IsFlow(o.Load) {
+		return cpu / float64(max(o.Load.Succeeded, 1)) * 1000
+	}
+	bits, err := metric.Of(o, "goodput")
+	if err != nil || bits == 0 {
+		return 0
+	}
+	return cpu / (bits * o.Load.Elapsed.Seconds() / 1e9)
+}
+
+// flowing says whether a load is not made of requests.
+func (b *builder) flowing(load string) bool {
+	return slices.ContainsFunc(b.measured(load), metric.IsFlow)
 }
 
 func resource(variant, load, name string, uses []use) Resource {
@@ -168,7 +190,7 @@ func resource(variant, load, name string, uses []use) Resource {
 	}
 	return Resource{
 		Variant: variant, Load: load, Component: name,
-		Cores: of(func(u use) float64 { return u.cores }), CPUPer1k: of(func(u use) float64 { return u.per1k }),
+		Cores: of(func(u use) float64 { return u.cores }), CPUPer1k: of(func(u use) float64 { return u.work }),
 		Throttled: of(func(u use) float64 { return u.throttled }), Memory: of(func(u use) float64 { return u.memory }),
 	}
 }
@@ -216,7 +238,7 @@ func (b *builder) observed() map[string]map[string]*entry {
 	}
 	for i := range b.outcomes {
 		o := &b.outcomes[i]
-		for _, f := range o.Ledger {
+		for _, f := range append(slices.Clone(o.Ledger), generated(o)...) {
 			e := at(f.Key, o.Trial.Variant)
 			e.values[f.Value], e.sources[f.Source] = true, true
 		}
@@ -227,6 +249,38 @@ func (b *builder) observed() map[string]map[string]*entry {
 		}
 	}
 	return rows
+}
+
+// generated are the facts that the load's own result tells.
+func generated(o *model.Outcome) model.Ledger {
+	if o.Load == nil {
+		return nil
+	}
+	var facts model.Ledger
+	add := func(key, value, source string) {
+		if value != "" {
+			facts = append(facts, model.Fact{Layer: "generator", Key: key, Value: value, Source: source})
+		}
+	}
+	add("clock of the load's stamps", o.Load.Clock, model.SourceConfig)
+	if t := o.Load.Tool; t != nil {
+		add("load sent by", strings.TrimSpace(t.Name+" "+t.Version), model.SourceProgram)
+		add("the tool's latency counts from", string(t.Basis), model.SourceProgram)
+	}
+	if s := o.Load.Stream; s != nil {
+		add("congestion control", s.Congestion, model.SourceConfig)
+		if s.MSS > 0 {
+			add("TCP segment size (MSS)", fmt.Sprintf("%d bytes", s.MSS), model.SourceConfig)
+		}
+	}
+	if d := o.Load.Datagrams; d != nil {
+		way := "one by one"
+		if d.Offload {
+			way = "segmented by the kernel (GSO): in bursts"
+		}
+		add("datagrams sent", way, model.SourceConfig)
+	}
+	return facts
 }
 
 func (b *builder) topology() Topology {

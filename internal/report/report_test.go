@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,7 +70,12 @@ func fake(t model.Trial, base time.Duration, cpu float64) model.Outcome {
 
 func build(t *testing.T, blocks int, spoil func(o *model.Outcome)) *report.Model {
 	t.Helper()
-	p, err := plan.Expand(testStudy(blocks))
+	return buildStudy(t, testStudy(blocks), spoil)
+}
+
+func buildStudy(t *testing.T, s model.Study, spoil func(o *model.Outcome)) *report.Model {
+	t.Helper()
+	p, err := plan.Expand(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +109,14 @@ func build(t *testing.T, blocks int, spoil func(o *model.Outcome)) *report.Model
 
 func TestGolden(t *testing.T) {
 	t.Parallel()
-	m := build(t, 10, nil)
-	for name, f := range map[string]report.Format{"report.txt": text.Format{}, "report.md": markdown.Format{}} {
+	golden(t, build(t, 10, nil), map[string]report.Format{"report.txt": text.Format{}, "report.md": markdown.Format{}})
+	golden(t, buildFlows(t), map[string]report.Format{"flows.txt": text.Format{}, "flows.md": markdown.Format{}, "flows.csv": csv.Format{}})
+}
+
+func golden(t *testing.T, m *report.Model, formats map[string]report.Format) {
+	t.Helper()
+	m.Run.PlanDigest = "digest" // changes with every field of the plan
+	for name, f := range formats {
 		var got bytes.Buffer
 		if err := f.Write(t.Context(), &got, m); err != nil {
 			t.Fatal(err)
@@ -120,6 +133,39 @@ func TestGolden(t *testing.T) {
 		}
 		if diff := cmp.Diff(string(want), got.String()); diff != "" {
 			t.Errorf("%s (-want +got), -update writes it anew:\n%s", name, diff)
+		}
+	}
+}
+
+// Nothing is wider than a terminal of 100 columns.
+func TestTextFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	s := testStudy(10)
+	for i := range s.Variants {
+		s.Variants[i].Name += "-with-a-rather-long-name"
+	}
+	s.Baseline, s.Gates = s.Variants[0].Name, nil
+	s.Loads[0].Arrival = model.ArrivalClosed
+	failing := func(o *model.Outcome) {
+		o.Load.Failed, o.Load.Due = map[model.Cause]uint64{model.CauseReset: 100}, 2100
+		o.Load.PayloadChanged = 7
+	}
+	for name, m := range map[string]*report.Model{"requests": build(t, 10, failing), "long names": buildStudy(t, s, failing), "flows": buildFlows(t)} {
+		var got bytes.Buffer
+		if err := (text.Format{}).Write(t.Context(), &got, m); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(got.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
+		for _, table := range report.Tables(m) {
+			for _, head := range table.Header {
+				if !strings.Contains(got.String(), head) {
+					t.Errorf("%s: no column %q", name, head)
+				}
+			}
 		}
 	}
 }

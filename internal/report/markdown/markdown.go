@@ -27,7 +27,7 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 	if len(m.Findings) > 0 {
 		b.WriteString("\n### Findings\n\n")
 		for _, f := range m.Findings {
-			fmt.Fprintf(&b, "* **%s** %s %s: %s. %s. _%s_\n", f.Severity, escape(f.Variant+"/"+f.Load), escape(f.Rule), escape(f.Cause), escape(f.Evidence), escape(f.Advice))
+			fmt.Fprintf(&b, "* **%s** %s %s: %s. %s. _%s_\n", f.Severity, escape(strings.Trim(f.Variant+"/"+f.Load, "/")), escape(f.Rule), escape(f.Cause), escape(f.Evidence), escape(f.Advice))
 		}
 	}
 	for _, g := range m.Gates {

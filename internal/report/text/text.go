@@ -1,16 +1,21 @@
-// Package text writes a report for a terminal of 100 columns or more.
+// Package text writes a report for a terminal of 100 columns.
 package text
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
 )
+
+// columns is the width that everything fits into.
+const columns = 100
 
 // Format is the terminal format.
 type Format struct{}
@@ -18,17 +23,20 @@ type Format struct{}
 // Write writes the answer, one table a load, the findings and the gates.
 func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s   %s\n%s\n\n", m.Name, m.Question, summary(m))
+	say(&b, m.Name+"   "+m.Question)
+	say(&b, summary(m))
 	for _, t := range report.Tables(m) {
-		fmt.Fprintf(&b, "%s\n%s\n", t.Title, t.Caption)
-		table(&b, t)
 		b.WriteByte('\n')
+		say(&b, t.Title)
+		say(&b, t.Caption)
+		table(&b, t)
 	}
+	b.WriteByte('\n')
 	for _, a := range m.Answer {
-		b.WriteString(a + "\n")
+		say(&b, a)
 	}
 	for _, u := range m.Unavailable {
-		b.WriteString(u + "\n")
+		say(&b, u)
 	}
 	findings(&b, m)
 	for _, g := range m.Gates {
@@ -36,10 +44,34 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		if g.Passed {
 			verdict = "passed"
 		}
-		fmt.Fprintf(&b, "gate %s: %s (%s)\n", verdict, g.Text, g.Detail)
+		say(&b, fmt.Sprintf("gate %s: %s (%s)", verdict, g.Text, g.Detail))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// say writes one line, broken between words where it is too long.
+func say(b *strings.Builder, text string) {
+	room := columns
+	for utf8.RuneCountInString(text) > room {
+		runes := []rune(text)
+		at := room
+		for at > 1 && !breaks(runes, at) {
+			at--
+		}
+		if at <= 1 {
+			break // one long word, such as a path, stays whole
+		}
+		b.WriteString(strings.TrimRight(string(runes[:at]), " ") + "\n  ")
+		text, room = strings.TrimLeft(string(runes[at:]), " "), columns-2
+	}
+	b.WriteString(text + "\n")
+}
+
+// breaks says whether a line may end at a place: at a space, but not between a
+// number and its unit.
+func breaks(text []rune, at int) bool {
+	return text[at] == ' ' && (at+1 == len(text) || !unicode.IsDigit(text[at-1]) || !unicode.IsLetter(text[at+1]))
 }
 
 func summary(m *report.Model) string {
@@ -53,8 +85,8 @@ func summary(m *report.Model) string {
 	return s
 }
 
-// table aligns columns: names to the left, numbers too, because their units
-// differ from row to row.
+// table writes the columns that fit beside each other, the most important
+// first, and the rest below, each line with the variant's name.
 func table(b *strings.Builder, t report.Table) {
 	rows := append([][]string{t.Header}, t.Rows...)
 	width := make([]int, len(t.Header))
@@ -63,10 +95,30 @@ func table(b *strings.Builder, t report.Table) {
 			width[i] = max(width[i], utf8.RuneCountInString(c))
 		}
 	}
+	left := slices.DeleteFunc(slices.Clone(t.Order), func(i int) bool { return i == 0 })
+	for len(left) > 0 {
+		shown, room := []int{0}, columns-2-width[0]
+		rest := []int{}
+		for _, i := range left {
+			if need := 2 + width[i]; need <= room || len(shown) == 1 {
+				shown, room = append(shown, i), room-need
+			} else {
+				rest = append(rest, i)
+			}
+		}
+		slices.Sort(shown)
+		lines(b, rows, shown, width)
+		left = rest
+	}
+}
+
+// lines aligns columns: names to the left, numbers too, because their units
+// differ from row to row.
+func lines(b *strings.Builder, rows [][]string, shown, width []int) {
 	for _, r := range rows {
-		line := make([]string, len(r))
-		for i, c := range r {
-			line[i] = c + strings.Repeat(" ", width[i]-utf8.RuneCountInString(c))
+		line := make([]string, len(shown))
+		for k, i := range shown {
+			line[k] = r[i] + strings.Repeat(" ", width[i]-utf8.RuneCountInString(r[i]))
 		}
 		b.WriteString(strings.TrimRight("  "+strings.Join(line, "  "), " ") + "\n")
 	}
@@ -79,7 +131,7 @@ func findings(b *strings.Builder, m *report.Model) {
 			notes++
 			continue
 		}
-		fmt.Fprintf(b, "%s: %s%s: %s (%s). %s\n", f.Severity, where(f), f.Rule, f.Cause, f.Evidence, f.Advice)
+		say(b, fmt.Sprintf("%s: %s%s: %s (%s). %s", f.Severity, where(f), f.Rule, f.Cause, f.Evidence, f.Advice))
 	}
 	if notes > 0 {
 		fmt.Fprintf(b, "%d notes: see the report's findings.\n", notes)
@@ -87,8 +139,8 @@ func findings(b *strings.Builder, m *report.Model) {
 }
 
 func where(f model.Finding) string {
-	if f.Variant == "" {
+	if f.Variant == "" && f.Load == "" {
 		return ""
 	}
-	return strings.TrimSuffix(f.Variant+"/"+f.Load, "/") + ": "
+	return strings.Trim(f.Variant+"/"+f.Load, "/") + ": "
 }
