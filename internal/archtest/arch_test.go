@@ -58,6 +58,7 @@ func layers() map[string][]string {
 		"internal/archtest": {},
 		"studies":           {},
 		"cmd/windtunnel":    {"internal/", "studies"},
+		"bench/engine":      {"internal/"},
 	}
 }
 

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// budget is one promise of the engine.
+type budget struct {
+	what string
+	ours figure
+	// peer is the tool that ours is compared with, in the same part and metric;
+	// empty: the figure itself is judged.
+	peer    string
+	limit   float64
+	atLeast bool // else at most
+	show    func(float64) string
+}
+
+// verdict is how a budget came out.
+type verdict string
+
+const (
+	held        verdict = "ok"
+	missed      verdict = "MISSED"
+	notMeasured verdict = "not measured"
+)
+
+// line is a budget with its result, as the table shows it.
+type line struct {
+	budget
+	own, other, quotient string
+	verdict              verdict
+	why                  string // why it was not measured
+	absent               bool   // for want of a peer's program
+}
+
+func budgets() []budget {
+	b := []budget{
+		{what: "HTTP/1.1 closed loop, fast server: client CPU per request", ours: figure{partFast, ours, metricCPU}, peer: "wrk", limit: 0.80, show: us},
+		{what: "HTTP/1.1 closed loop, nginx: client CPU per request", ours: figure{partNginx, ours, metricCPU}, peer: "wrk", limit: 1.00, show: us},
+		{what: "HTTP/1.1 closed loop, fast server: client CPU per request", ours: figure{partFast, ours, metricCPU}, peer: "fortio", limit: 0.70, show: us},
+	}
+	for _, p := range []part{partOpen1k, partOpen10k} {
+		rate := rateOf(p)
+		b = append(b,
+			budget{what: rate + ": achieved rate, distance from the asked one", ours: figure{p, ours, metricRateError}, limit: 0.001, show: perMille},
+			budget{what: rate + ": own lateness p50", ours: figure{p, ours, metricLate50}, limit: 50e-6, show: us},
+			budget{what: rate + ": own lateness p99", ours: figure{p, ours, metricLate99}, limit: 250e-6, show: us},
+			budget{what: rate + ": dispersion", ours: figure{p, ours, metricDispersion}, peer: "wrk2", limit: 0.33, show: us},
+			budget{what: rate + ": dispersion", ours: figure{p, ours, metricDispersion}, peer: "oha", limit: 0.60, show: us},
+		)
+	}
+	return append(b,
+		budget{what: "500 ms stall: reported p99, distance from the truth", ours: figure{partStall, ours, metricError99}, limit: 5e-3, show: ms},
+		budget{what: "500 ms stall: reported p99.9, distance from the truth", ours: figure{partStall, ours, metricError999}, limit: 5e-3, show: ms},
+		budget{what: "gRPC unary, 32 streams on 1 connection: client CPU per request", ours: figure{partGRPC, ours, metricCPU}, peer: "h2load", limit: 0.80, show: us},
+		budget{what: "gRPC unary, 32 streams on 1 connection: client CPU per request", ours: figure{partGRPC, ours, metricCPU}, peer: "fortio", limit: 0.35, show: us},
+		budget{what: "TCP stream, blocks of 128 KiB: throughput, Gbit/s", ours: figure{partTCP, ours, metricGbit}, peer: "iperf3", limit: 1.00, atLeast: true, show: gigabits},
+		budget{what: "TCP stream, blocks of 128 KiB: CPU per GB, both ends", ours: figure{partTCP, ours, metricBothGB}, peer: "iperf3", limit: 1.00, show: ms},
+		budget{what: "UDP at 300 Mbit/s: datagrams counted otherwise than by the receiver's interface", ours: figure{partUDP, ours, metricMiscounted}, limit: 0, show: whole},
+		budget{what: "RSS at 32 connections, MB", ours: figure{partFast, ours, metricRSS}, limit: 16e6, show: megabytes},
+	)
+}
+
+func rateOf(p part) string {
+	if p == partOpen1k {
+		return "Open loop 1,000/s"
+	}
+	return "Open loop 10,000/s"
+}
+
+// judge compares figures with a budget. missing are the tools without program.
+func (b budget) judge(f *figures, missing []string) line {
+	l := line{budget: b, other: "-", quotient: "-"}
+	own := f.of(b.ours)
+	l.own = spread(own, b.show)
+	judged := own
+	if b.peer != "" {
+		peer := b.ours
+		peer.tool = b.peer
+		l.other = b.peer + " " + spread(f.of(peer), b.show)
+		judged = f.ratios(b.ours, peer)
+		l.quotient = spread(judged, ratio)
+		l.absent = slices.Contains(missing, b.peer)
+		l.why = f.failed[figure{part: peer.part, tool: peer.tool}]
+		if l.absent {
+			l.why, l.other = b.peer+" was not found", b.peer+": not found"
+		}
+	}
+	if len(own) == 0 {
+		l.absent, l.why = false, f.failed[figure{part: b.ours.part, tool: ours}]
+	}
+	m := median(judged)
+	switch {
+	case len(judged) == 0:
+		l.verdict = notMeasured
+	case b.atLeast && m >= b.limit || !b.atLeast && m <= b.limit:
+		l.verdict = held
+	default:
+		l.verdict = missed
+	}
+	return l
+}
+
+// demand is the budget in words.
+func (b budget) demand() string {
+	sign := "<="
+	if b.atLeast {
+		sign = ">="
+	}
+	if b.peer != "" {
+		return fmt.Sprintf("%s %.2f x %s", sign, b.limit, b.peer)
+	}
+	return sign + " " + b.show(b.limit)
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+)
+
+// figure names what is measured of one tool in one part.
+type figure struct {
+	part   part
+	tool   string
+	metric metric
+}
+
+type part string
+
+// The parts; each can be chosen by its name.
+const (
+	partFast    part = "fast"
+	partNginx   part = "nginx"
+	partOpen1k  part = "open1k"
+	partOpen10k part = "open10k"
+	partStall   part = "stall"
+	partGRPC    part = "grpc"
+	partTCP     part = "tcp"
+	partUDP     part = "udp"
+	partPing    part = "ping"
+	partAgree   part = "agree"
+)
+
+type metric string
+
+const (
+	metricQPS        metric = "QPS"
+	metricCPU        metric = "client CPU per request" // seconds
+	metricRSS        metric = "RSS"                    // bytes
+	metricRate       metric = "achieved rate"          // per second
+	metricRateError  metric = "error of the rate"      // share
+	metricDispersion metric = "dispersion"             // seconds
+	metricLate50     metric = "lateness p50"
+	metricLate99     metric = "lateness p99"
+	metricP50        metric = "p50"
+	metricP99        metric = "p99"
+	metricP999       metric = "p99.9"
+	metricTruth99    metric = "true p99"
+	metricTruth999   metric = "true p99.9"
+	metricError99    metric = "error of p99"
+	metricError999   metric = "error of p99.9"
+	metricGbit       metric = "throughput"        // bit/s
+	metricClientGB   metric = "client CPU per GB" // seconds
+	metricServerGB   metric = "server CPU per GB"
+	metricBothGB     metric = "CPU per GB"
+	metricSent       metric = "datagrams sent"
+	metricCounted    metric = "datagrams counted"
+	metricArrived    metric = "datagrams at the interface"
+	metricMiscounted metric = "datagrams miscounted"
+	metricLoss       metric = "loss"
+)
+
+// figures holds a value for each round of each figure; NaN: none.
+type figures struct {
+	mu     sync.Mutex
+	rounds int
+	values map[figure][]float64
+	// failed says why a tool's trial in a part has given nothing.
+	failed map[figure]string
+}
+
+func newFigures(rounds int) *figures {
+	return &figures{rounds: rounds, values: map[figure][]float64{}, failed: map[figure]string{}}
+}
+
+func (f *figures) record(round int, at figure, value float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.values[at] == nil {
+		f.values[at] = slices.Repeat([]float64{math.NaN()}, f.rounds)
+	}
+	f.values[at][round] = value
+}
+
+// of are a figure's values of all rounds that have one.
+func (f *figures) of(at figure) []float64 {
+	return slices.DeleteFunc(slices.Clone(f.values[at]), math.IsNaN)
+}
+
+// ratios are the quotients of two figures, round by round.
+func (f *figures) ratios(a, b figure) []float64 {
+	over, under := f.values[a], f.values[b]
+	var out []float64
+	for i := range min(len(over), len(under)) {
+		if q := over[i] / under[i]; !math.IsNaN(q) && !math.IsInf(q, 0) {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// median is the middle value, or the mean of the two middle ones.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// spread writes the median and, of several rounds, the extremes.
+func spread(values []float64, show func(float64) string) string {
+	switch len(values) {
+	case 0:
+		return "-"
+	case 1:
+		return show(values[0])
+	}
+	return fmt.Sprintf("%s (%s-%s)", show(median(values)), show(slices.Min(values)), show(slices.Max(values)))
+}
+
+// How figures are shown.
+
+func thousands(v float64) string { return fmt.Sprintf("%.0fk", v/1e3) }
+func micros(v float64) string    { return fmt.Sprintf("%.2f", v*1e6) }
+func wholeMicros(v float64) string {
+	return fmt.Sprintf("%.0f", v*1e6)
+}
+func millis(v float64) string    { return fmt.Sprintf("%.2f", v*1e3) }
+func megabytes(v float64) string { return fmt.Sprintf("%.1f", v/1e6) }
+func gigabits(v float64) string  { return fmt.Sprintf("%.1f", v/1e9) }
+func perMille(v float64) string  { return fmt.Sprintf("%.3f %%", v*100) }
+func one(v float64) string       { return fmt.Sprintf("%.1f", v) }
+func whole(v float64) string     { return fmt.Sprintf("%.0f", v) }
+func ratio(v float64) string     { return fmt.Sprintf("%.2f", v) }
+
+func ms(v float64) string { return millis(v) + " ms" }
+func us(v float64) string { return micros(v) + " us" }
