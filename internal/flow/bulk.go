@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"runtime"
 	"syscall"
 	"time"
 	"unsafe"
@@ -30,19 +29,20 @@ var ErrStalled = errors.New("the stream stood still")
 // Stream is one end of a TCP connection on which bytes are moved in bulk, with
 // blocking system calls: that costs less than Go's poller.
 type Stream struct {
-	FD    int
-	clock Clock
-	file  *os.File
+	FD     int
+	clock  Clock
+	places *Places
+	file   *os.File
 }
 
 // NewStream takes a connection over; the original is closed.
-func NewStream(c *net.TCPConn, clock Clock) (*Stream, error) {
+func NewStream(c *net.TCPConn, clock Clock, places *Places) (*Stream, error) {
 	file, err := c.File()
 	err = errors.Join(err, c.Close())
 	if err != nil {
 		return nil, fmt.Errorf("taking over a connection: %w", err)
 	}
-	s := &Stream{FD: int(file.Fd()), clock: clock, file: file} // blocking from here on
+	s := &Stream{FD: int(file.Fd()), clock: clock, places: places, file: file} // blocking from here on
 	every := syscall.NsecToTimeval(tick.Nanoseconds())
 	for _, option := range []int{syscall.SO_RCVTIMEO, syscall.SO_SNDTIMEO} {
 		if err := syscall.SetsockoptTimeval(s.FD, syscall.SOL_SOCKET, option, &every); err != nil {
@@ -93,6 +93,19 @@ func (s *Stream) Read(b []byte, limit int64) (int, error) {
 	}
 }
 
+// Poll reads what there is, without waiting: nothing is ErrStalled, no bytes are
+// the stream's end.
+func (s *Stream) Poll(b []byte) (int, error) {
+	n, errno := s.now(syscall.SYS_RECVFROM, b, 0)
+	switch {
+	case errno == 0:
+		return n, nil
+	case waited(errno):
+		return 0, ErrStalled
+	}
+	return 0, errno
+}
+
 // WriteAll writes everything, by limit.
 func (s *Stream) WriteAll(b []byte, limit int64) error {
 	for len(b) > 0 {
@@ -125,39 +138,71 @@ type Source struct {
 // Send writes blocks until After says false. A peer that takes nothing for as
 // long as Patience is ErrStalled.
 func (s *Stream) Send(o Source) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	block := make([]byte, o.Block)
 	Fill(block)
-	write := func() (int, error) { return syscall.Write(s.FD, block) }
+	room, leave := s.places.take()
+	defer leave()
+	write := func() syscall.Errno { return s.write(block, room) }
 	if o.Sendfile {
 		file, err := memoryFile(block)
 		if err != nil {
 			return err
 		}
 		defer file.Close() //nolint:errcheck // it was only memory
-		fd, at, size := int(file.Fd()), int64(0), int64(o.Block)*fileBlocks
-		write = func() (int, error) {
-			if at >= size {
-				at = 0
+		fd, at := int(file.Fd()), new(int64)
+		write = func() syscall.Errno {
+			if *at >= int64(o.Block)*fileBlocks {
+				*at = 0
 			}
-			return syscall.Sendfile(s.FD, fd, &at, int(min(int64(o.Block), size-at)))
+			return s.sendfile(fd, at, o.Block, room)
 		}
 	}
 	now := s.clock.Now()
 	for moved := now; o.After(now); {
-		n, err := write()
+		errno := write()
 		now = s.clock.Now()
 		switch {
-		case n > 0:
+		case errno == 0:
 			moved = now
-		case err != nil && !waited(err):
-			return err
+		case !waited(errno):
+			return errno
 		case now-moved >= o.Patience.Nanoseconds():
 			return ErrStalled
 		}
 	}
 	return nil
+}
+
+// The three calls that move bytes; with room they do not tell the scheduler.
+
+func (s *Stream) write(b []byte, room bool) (errno syscall.Errno) {
+	at := unsafe.Pointer(unsafe.SliceData(b)) //nolint:gosec // G103: the kernel keeps to the slice, during the call
+	if room {
+		_, _, errno = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(s.FD), uintptr(at), uintptr(len(b)))
+		return errno
+	}
+	_, _, errno = syscall.Syscall(syscall.SYS_WRITE, uintptr(s.FD), uintptr(at), uintptr(len(b)))
+	return errno
+}
+
+func (s *Stream) sendfile(fd int, offset *int64, size int, room bool) (errno syscall.Errno) {
+	at := unsafe.Pointer(offset) //nolint:gosec // G103: the kernel moves it on, during the call
+	if room {
+		_, _, errno = syscall.RawSyscall6(syscall.SYS_SENDFILE, uintptr(s.FD), uintptr(fd), uintptr(at), uintptr(size), 0, 0)
+		return errno
+	}
+	_, _, errno = syscall.Syscall6(syscall.SYS_SENDFILE, uintptr(s.FD), uintptr(fd), uintptr(at), uintptr(size), 0, 0)
+	return errno
+}
+
+func (s *Stream) read(b []byte, flags uintptr, room bool) (n uintptr, errno syscall.Errno) {
+	at := unsafe.Pointer(unsafe.SliceData(b)) //nolint:gosec // G103: the kernel keeps to the slice, during the call
+	if room {
+		n, _, errno = syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(s.FD), uintptr(at), uintptr(len(b)), flags, 0, 0)
+		return n, errno
+	}
+	n, _, errno = syscall.Syscall6(syscall.SYS_RECVFROM, uintptr(s.FD), uintptr(at), uintptr(len(b)), flags, 0, 0)
+	return n, errno
 }
 
 func memoryFile(block []byte) (*os.File, error) {
@@ -188,15 +233,15 @@ type Sink struct {
 // Receive counts bytes until the stream's end, or until Each says false. A peer
 // that sends nothing for as long as Patience is ErrStalled.
 func (s *Stream) Receive(o Sink) (total uint64, err error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	room, leave := s.places.take()
+	defer leave()
 	block, flags := make([]byte, o.Block), uintptr(0)
 	if o.Discard {
 		flags = syscall.MSG_TRUNC
 	}
 	now := s.clock.Now()
 	for moved := now; ; {
-		n, _, errno := syscall.Syscall6(syscall.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(unsafe.SliceData(block))), uintptr(len(block)), flags, 0, 0) //nolint:gosec // G103: the kernel keeps to the block, during the call
+		n, errno := s.read(block, flags, room)
 		now = s.clock.Now()
 		switch {
 		case errno == 0 && n == 0:

@@ -106,6 +106,7 @@ type server struct {
 	identity string
 	h2       *handover
 	clock    flow.Clock
+	places   flow.Places
 }
 
 // connection serves HTTP/1.1, or what else the client begins with: no HTTP/1.1

@@ -20,6 +20,8 @@ const (
 	largestPiece = 64 << 10
 	// sampleEvery is how often a sender reads its retransmits.
 	sampleEvery = 250 * time.Millisecond
+	// lookEvery is how often a sender looks whether it shall stop.
+	lookEvery = 5 * time.Millisecond
 )
 
 // flow serves a connection that begins with a flow.Hello. What a client does
@@ -48,7 +50,7 @@ func (s *server) flow(ctx context.Context, c net.Conn, in *bufio.Reader) {
 		return
 	}
 	already := uint64(in.Buffered()) //nolint:gosec // G115: not negative
-	stream, err := flow.NewStream(conn, s.clock)
+	stream, err := flow.NewStream(conn, s.clock, &s.places)
 	if err != nil {
 		return
 	}
@@ -128,7 +130,7 @@ func (s *server) give(ctx context.Context, stream *flow.Stream, hello *flow.Hell
 		return
 	}
 	var t flow.Trailer
-	samples := flow.NewSampler(sampleEvery)
+	samples, look := flow.NewSampler(sampleEvery), int64(0)
 	err := stream.Send(flow.Source{
 		Block: int(hello.Block), Sendfile: hello.Sendfile, Patience: patience,
 		After: func(now int64) bool {
@@ -137,6 +139,10 @@ func (s *server) give(ctx context.Context, stream *flow.Stream, hello *flow.Hell
 					samples.Add(now, uint64(info.Retransmits))
 				}
 			}
+			if now < look {
+				return true
+			}
+			look = now + lookEvery.Nanoseconds()
 			return ctx.Err() == nil && !stream.Ended()
 		},
 	})

@@ -59,7 +59,7 @@ func (p *pipe) open(ctx context.Context) {
 		err = p.agree(conn)
 	}
 	if err == nil && ok {
-		p.stream, err = flow.NewStream(conn, p.clock)
+		p.stream, err = flow.NewStream(conn, p.clock, &p.places)
 	}
 	if err == nil && p.up && p.config.Bitrate > 0 {
 		err = p.stream.Pace(p.pace())
@@ -162,74 +162,85 @@ func (p *pipe) going(now int64) bool {
 	return now < p.window.End && !p.stop.Load() && !p.dead.Load()
 }
 
-// send sends, while another goroutine hears what the server has received.
+// send sends, and in between hears what the server has received: a goroutine of
+// its own for that would wake the scheduler up, at the sender's cost.
 func (p *pipe) send() error {
-	heard := make(chan error, 1)
-	go func() {
-		err := p.hear()
-		if err != nil && !p.stop.Load() {
-			p.fail(err, model.CauseProtocol) // which also ends the sending
-		}
-		heard <- err
-	}()
-	samples := flow.NewSampler(sampleEvery)
+	samples, ears := flow.NewSampler(sampleEvery), &ears{pipe: p, heard: p.clock.Now()}
 	sample := func(now int64) {
 		if info, err := p.stream.Info(); err == nil {
 			p.info = info
 			samples.Add(now, uint64(info.Retransmits))
 		}
 	}
+	var broken error
 	err := p.stream.Send(flow.Source{
 		Block: p.config.Block, Sendfile: p.config.Zerocopy, Patience: p.job.Load.Timeout,
 		After: func(now int64) bool {
 			if samples.Due(now) {
 				sample(now)
 			}
-			return p.going(now)
+			broken = ears.listen(now)
+			return broken == nil && p.going(now)
 		},
 	})
-	if err != nil && !p.stop.Load() {
-		p.fail(err, model.CauseReset)
-	}
 	sample(p.clock.Now())
 	p.retransmits = samples.Series()
-	return errors.Join(err, <-heard)
+	for err == nil && broken == nil && !ears.done && !p.stop.Load() {
+		broken = ears.wait()
+	}
+	return errors.Join(err, broken)
 }
 
-// hear reads reports until one is of the window's end or later. A server that
-// is silent for longer than the timeout is gone.
-func (p *pipe) hear() error {
-	const piece = int64(20 * time.Millisecond)
-	var b []byte
-	buf := make([]byte, 64*flow.ReportSize)
-	for last := p.clock.Now(); ; {
-		now := p.clock.Now()
-		n, err := p.stream.Read(buf, now+piece)
-		switch {
-		case p.stop.Load() || p.dead.Load():
-			return nil
-		case errors.Is(err, flow.ErrStalled):
-			if now-last > p.job.Load.Timeout.Nanoseconds() {
-				return err
-			}
-			continue
-		case err != nil:
+// ears hear a server's reports until one is of the window's end or later. A
+// server that is silent for longer than the timeout is gone.
+type ears struct {
+	pipe  *pipe
+	heard int64 // when there was something
+	next  int64 // when to listen again
+	kept  []byte
+	buf   [64 * flow.ReportSize]byte
+	done  bool
+}
+
+// listen takes what has come; it does not wait.
+func (e *ears) listen(now int64) error {
+	const every = int64(5 * time.Millisecond)
+	if now < e.next {
+		return nil
+	}
+	e.next = now + every
+	n, err := e.pipe.stream.Poll(e.buf[:])
+	return e.take(now, n, err)
+}
+
+// wait waits a little for what comes.
+func (e *ears) wait() error {
+	now := e.pipe.clock.Now()
+	n, err := e.pipe.stream.Read(e.buf[:], now)
+	return e.take(now, n, err)
+}
+
+func (e *ears) take(now int64, n int, err error) error {
+	switch {
+	case errors.Is(err, flow.ErrStalled) && now-e.heard <= e.pipe.job.Load.Timeout.Nanoseconds():
+		return nil
+	case err != nil:
+		return err
+	case n == 0:
+		return io.ErrUnexpectedEOF
+	}
+	e.heard = now
+	for e.kept = append(e.kept, e.buf[:n]...); len(e.kept) >= flow.ReportSize; e.kept = e.kept[flow.ReportSize:] {
+		report := flow.ParseReport(e.kept)
+		report.At -= e.pipe.offset
+		if err := e.pipe.add(report); err != nil {
 			return err
-		case n == 0:
-			return io.ErrUnexpectedEOF
 		}
-		last = now
-		for b = append(b, buf[:n]...); len(b) >= flow.ReportSize; b = b[flow.ReportSize:] {
-			report := flow.ParseReport(b)
-			report.At -= p.offset
-			if err := p.add(report); err != nil {
-				return err
-			}
-			if report.At >= p.window.End {
-				return nil
-			}
+		if e.done = report.At >= e.pipe.window.End; e.done {
+			return nil
 		}
 	}
+	return nil
 }
 
 var errReport = errors.New("the server's reports do not grow, or are too many")

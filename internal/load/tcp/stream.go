@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -41,6 +40,7 @@ type run struct {
 	config Config
 	job    load.Job
 	clock  flow.Clock
+	places flow.Places
 	every  time.Duration // between readings
 	pipes  []*pipe
 	start  int64
@@ -72,11 +72,6 @@ func (p Streams) Flow(ctx context.Context, j load.Job) (*model.LoadResult, model
 		if p.config.Direction != directionUp {
 			r.pipes = append(r.pipes, &pipe{run: r, to: to})
 		}
-	}
-	// Ends of streams block in the kernel; each needs a place of its own beside
-	// one for everything else.
-	if places := min(2*len(r.pipes), 64) + 1; runtime.GOMAXPROCS(0) < places {
-		runtime.GOMAXPROCS(places)
 	}
 	r.all(func(p *pipe) { p.open(ctx) })
 	defer r.close()
