@@ -28,6 +28,10 @@ func Build(run *store.Run) (*Model, error) {
 	if err := p.Verify(); err != nil {
 		return nil, fmt.Errorf("reading the run's plan: %w", err)
 	}
+	var err error
+	if p.Study, err = p.Resolve(run.Frozen, run.Calibration); err != nil {
+		return nil, fmt.Errorf("reading the run's calibration: %w", err)
+	}
 	b := newBuilder(p.Study, host(run), run.Outcomes)
 	m := &Model{Schema: ModelSchema, Name: p.Study.Name, Question: p.Study.Question}
 	m.Run = describeRun(run, p)

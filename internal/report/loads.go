@@ -75,6 +75,9 @@ func sends(l model.Load) []string {
 		rate = "searched rate"
 	case l.Relative != nil:
 		rate = fmt.Sprintf("%s of %s %s", share(l.Relative.Share), l.Relative.Among, l.Relative.Of)
+		if l.Rate > 0 {
+			rate += ", " + digits(l.Rate) + "/s"
+		}
 	}
 	parts := []string{rate + " open loop", connections}
 	switch p := l.Pattern; {

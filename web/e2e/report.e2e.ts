@@ -113,7 +113,7 @@ describe("the whole page", () => {
     await o.page.locator("#effects input[type=checkbox]").uncheck();
     expect(await dots()).toBeLessThan(before);
     await o.page.locator("#effects select").selectOption("cpu.total");
-    expect(await first.textContent()).toContain("of CPU per request");
+    expect(await first.textContent()).toContain("of CPU per 1,000 requests");
     await o.page.locator("#effects button", { hasText: "relative" }).click();
     expect(await first.textContent()).toContain("ratio (log scale)");
     await o.page.locator("#effects select").selectOption("success");

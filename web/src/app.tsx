@@ -106,7 +106,7 @@ const contents = [
   ["effects", "Differences"],
   ["results", "All numbers"],
   ["curves", "Percentiles"],
-  ["latency", "Latency over time"],
+  ["latency", "Over time"],
   ["resources", "Resources"],
   ["ledger", "Ledger"],
   ["topology", "Topology"],

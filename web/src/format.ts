@@ -33,23 +33,31 @@ function byteScale(b: number): Scale {
   return { by: 1 / 1024 ** i, unit: names[i] ?? "B", gap: nbsp };
 }
 
+function bitScale(x: number): Scale {
+  const a = Math.abs(x);
+  if (a >= 0.9995e9) return { by: 1e-9, unit: "Gbit/s", gap: nbsp };
+  if (a >= 0.9995e6) return { by: 1e-6, unit: "Mbit/s", gap: nbsp };
+  if (a >= 0.9995e3) return { by: 1e-3, unit: "kbit/s", gap: nbsp };
+  return { by: 1, unit: "bit/s", gap: nbsp };
+}
+
 /** The scale in which x of this unit is best read. */
 export function scaleOf(unit: string, x: number): Scale {
   switch (unit) {
     case "s":
+    // What CPU is given per stands in the heading.
+    case "s/1k requests":
+    case "s/Gbit":
       return timeScale(x);
-    // CPU-seconds per 1,000 requests are milliseconds per request: as a time
-    // per request they stand beside latencies and need no small decimals.
-    case "s/1k requests": {
-      const t = timeScale(x / 1000);
-      return { ...t, by: t.by / 1000 };
-    }
+    case "bit/s":
+      return bitScale(x);
     case "bytes":
       return byteScale(x);
     case "share":
       return { by: 100, unit: "%", gap: nbsp };
     case "/s":
-      return { by: 1, unit: "/s", gap: "" };
+    case "/GB":
+      return { by: 1, unit, gap: "" };
     default:
       return { by: 1, unit, gap: unit === "" ? "" : nbsp };
   }

@@ -1,5 +1,5 @@
 // The report model as Go writes it (internal/report/model.go). Values are in SI
-// units: seconds, bytes, shares (0 to 1), requests per second. A test in
+// units: seconds, bytes, shares (0 to 1), requests or bits per second. A test in
 // internal/report/html compares every field below with the Go structs.
 
 export interface Model {
@@ -15,6 +15,7 @@ export interface Model {
   comparisons: Comparison[];
   curves: Curve[];
   timelines: Timeline[];
+  flows: Flow[];
   resources: Resource[];
   ledger: LedgerRow[];
   topology: Topology;
@@ -57,6 +58,10 @@ export interface Load {
   name: string;
   text: string;
   model: string;
+  /** "requests", "stream" or "datagrams". */
+  kind: string;
+  /** Metrics of the main table; the first is what the answer is about. */
+  main: string[];
   response_is_service: boolean;
   seconds: number;
 }
@@ -140,12 +145,24 @@ export interface Timeline {
   max_s: number[];
 }
 
+/** One trial of a load that is not made of requests: one value an interval. */
+export interface Flow {
+  trial: number;
+  length_s: number[];
+  up_bps: number[];
+  down_bps: number[];
+  retransmits: number[];
+  loss: number[];
+  jitter_s: number[];
+}
+
 export interface Resource {
   variant: string;
   load: string;
   component: string;
   cores?: Estimate;
   cpu_s_per_1k?: Estimate;
+  cpu_s_per_gbit?: Estimate;
   throttled_s?: Estimate;
   memory_bytes?: Estimate;
 }
@@ -220,6 +237,8 @@ export interface Finding {
   variant?: string;
   load?: string;
   trials?: number[];
+  /** What it is about, by name or group; none: all. */
+  metrics?: string[];
   cause: string;
   evidence: string;
   advice: string;

@@ -13,17 +13,10 @@ export interface Look {
 const symbols: Look["symbol"][] = ["square", "triangle", "diamond", "star", "wye", "times", "hexagon", "circle"];
 const dashes = ["", "", "", "", "7 2", "7 2", "7 2", "7 2"];
 
-/** The columns of the main tables. */
-export interface MainMetrics {
-  p50: Metric | undefined;
-  p99: Metric | undefined;
-  cpu: Metric | undefined;
-  success: Metric | undefined;
-}
-
 export interface View {
   model: Model;
-  main: MainMetrics;
+  /** The metrics of a load's main table; the first is what the answer is about. */
+  main(load: Load): Metric[];
   baseline: string;
   look(variant: string): Look;
   metric(name: string): Metric | undefined;
@@ -43,7 +36,7 @@ export function viewOf(model: Model): View {
   const looks = looksOf(model.variants);
   return {
     model,
-    main: mainMetrics(model.metrics),
+    main: (load) => load.main.flatMap((name) => metrics.get(name) ?? []),
     baseline: model.run.baseline,
     look: (variant) => looks.get(variant) ?? { color: "var(--v0)", symbol: "circle", dash: "" },
     metric: (name) => metrics.get(name),
@@ -86,21 +79,10 @@ function looksOf(variants: Variant[]): Map<string, Look> {
   return looks;
 }
 
-function mainMetrics(metrics: Metric[]): MainMetrics {
-  const pick = (...names: string[]): Metric | undefined =>
-    names.map((n) => metrics.find((m) => m.name === n)).find((m) => m !== undefined);
-  const cpu = metrics.find((m) => m.primary && m.unit === "s/1k requests");
-  return {
-    p50: pick("response.p50", "service.p50"),
-    p99: pick("response.p99", "service.p99"),
-    cpu: cpu ?? pick("cpu.total", "cpu.sidecar", "cpu.app"),
-    success: pick("success"),
-  };
-}
-
 /** A metric's label as it stands beside numbers of this page. */
 export function metricLabel(m: Metric): string {
-  return m.unit === "s/1k requests" ? `${m.label}, per request` : m.label;
+  const per: Record<string, string> = { "s/1k requests": ", per 1,000 requests", "s/Gbit": ", per Gbit" };
+  return m.label + (per[m.unit] ?? "");
 }
 
 /** Variants and loads that are switched on. */
@@ -142,17 +124,16 @@ export function worst(findings: Finding[]): string | undefined {
 }
 
 /**
- * The findings that stand as marks beside one number. Findings whose
- * cause names quantiles ("p99.9 rests on ...") concern only those; the others concern every
- * number of their variant and load, if they are more than notes.
+ * The findings that stand as marks beside one number: those that name it or its
+ * group, and of those that name none all that are more than notes.
  */
 export function marks(view: View, variant: string, load: string, metric: string): Finding[] {
   return view.findings(variant, load).filter((f) => {
     // Trials that are in no estimate do not make it doubtful.
     const left = (f.trials ?? []).map((i) => view.trial(i)?.state);
     if (left.length > 0 && left.every((s) => s !== undefined && s !== "done")) return false;
-    const named = f.cause.match(/\bp\d+(\.\d+)?\b/g);
-    if (named !== null) return named.some((q) => metric.endsWith(`.${q}`));
+    const named = f.metrics ?? [];
+    if (named.length > 0) return named.some((m) => metric === m || metric.startsWith(`${m}.`));
     return f.severity !== "note";
   });
 }

@@ -14,8 +14,12 @@ test.each([
   [1.9234e-3, "s", "1.92 ms"],
   [0.0996, "s", "99.6 ms"],
   [12.345, "s", "12.3 s"],
-  [0.62, "s/1k requests", "620 µs"],
-  [1.5, "s/1k requests", "1.50 ms"],
+  [0.62, "s/1k requests", "620 ms"],
+  [1.5, "s/1k requests", "1.50 s"],
+  [0.0968, "s/Gbit", "96.8 ms"],
+  [6.21e9, "bit/s", "6.21 Gbit/s"],
+  [294.1e6, "bit/s", "294 Mbit/s"],
+  [25.2, "/GB", "25.2/GB"],
   [512, "bytes", "512 B"],
   [1024, "bytes", "1.00 KiB"],
   [47.25 * 1024 * 1024, "bytes", "47.3 MiB"],
@@ -52,7 +56,7 @@ describe("differences", () => {
     [estimate(665e-6, 629e-6, 1690e-6), "s", "+665 µs", "[+629, +1,690]"],
     [estimate(0, 0, 0), "s", "0 µs", "[0, 0]"],
     [estimate(-0.0001, -0.0002, 0), "share", "−0.0100 points", "[−0.0200, 0.0000]"],
-    [estimate(0.62, 0.6, 0.64), "s/1k requests", "+620 µs", "[+600, +640]"],
+    [estimate(0.62, 0.6, 0.64), "s/1k requests", "+620 ms", "[+600, +640]"],
     [estimate(-12, -15, -9), "/s", "−12.0 /s", "[−15.0, −9.0]"],
   ])("%o in %s", (e, unit, value, interval) => {
     const parts = f.differenceParts(e, unit);

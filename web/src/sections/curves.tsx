@@ -17,8 +17,16 @@ const kinds: { value: State["kind"]; label: string; lead: string }[] = [
 ];
 
 export function Curves(): JSX.Element {
-  const { view, state, set, loads } = usePage();
+  const { view, state, set, loads: all } = usePage();
+  const loads = all.filter((l) => l.kind === "requests");
   const has = (kind: string): boolean => view.model.curves.some((c) => c.kind === kind && c.points.length > 0);
+  if (loads.length === 0 && all.length > 0) {
+    return (
+      <Section id="curves" title="Percentiles">
+        <p class="empty">These loads are not made of requests: they have no latencies.</p>
+      </Section>
+    );
+  }
   const tools = (
     <>
       <Choice label="which times" value={state.kind} onChange={(kind) => set({ kind })} options={kinds.map((k) => ({ value: k.value, label: k.label, disabled: !has(k.value) }))} />

@@ -35,10 +35,13 @@ export function Effects(): JSX.Element {
     </>
   );
   return (
-    <Section id="effects" title="Differences" tools={tools} lead={<>Each variant against <b>{view.baseline}</b>: estimate, interval and{state.dots ? " every block (small dots)." : " nothing else."} The grey band is the noise floor: the baseline against itself. {metric.better === "higher" ? "Right is better." : "Left is better."}</>}>
-      {loads.map((l) => (
-        <Forest key={l.name} load={l} metric={metric} />
-      ))}
+    <Section id="effects" title="Differences" tools={tools} lead={<>Each variant against <b>{view.baseline}</b>: estimate, interval and{state.dots ? " every block (small dots)." : " nothing else."} The grey band is the noise floor: the baseline against itself.</>}>
+      {loads.map((l) => {
+        const has = (m: Metric): boolean => view.model.comparisons.some((c) => c.load === l.name && c.metric === m.name);
+        // Unless the reader chose one, a load without that metric shows what it is run for.
+        const own = has(metric) || state.metric !== "" ? metric : (view.main(l).find(has) ?? metric);
+        return <Forest key={l.name} load={l} metric={own} />;
+      })}
     </Section>
   );
 }
@@ -54,7 +57,7 @@ function Forest(props: { load: Load; metric: Metric }): JSX.Element {
       title={title}
       caption={
         <>
-          <h3>{load.name}</h3> <span>{metricLabel(metric)}</span>
+          <h3>{load.name}</h3> <span>{metricLabel(metric)}: {metric.better === "higher" ? "right is better" : "left is better"}</span>
         </>
       }
       description={rows.map((r) => `${r.variant.name}: ${r.text}`).join("; ")}
@@ -171,7 +174,8 @@ function axisOf(rows: Row[], metric: Metric, scale: State["scale"]): Axis {
   if (scale === "relative") return ratioAxis(all);
   const largest = Math.max(1e-12, ...all.map(Math.abs));
   const s = scaleOf(metric.unit, largest);
-  const unit = metric.unit === "share" ? "percentage points" : s.unit + (metric.unit === "s/1k requests" ? " of CPU per request" : "");
+  const per: Record<string, string> = { "s/1k requests": " of CPU per 1,000 requests", "s/Gbit": " of CPU per Gbit" };
+  const unit = metric.unit === "share" ? "percentage points" : s.unit + (per[metric.unit] ?? "");
   const [lo, hi] = padded(Math.min(0, ...all) * s.by, Math.max(0, ...all) * s.by);
   return {
     of: (x) => x * s.by,

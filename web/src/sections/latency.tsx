@@ -1,4 +1,4 @@
-// Latency over time: every request of one trial, as a density.
+// One trial over time: every request as a density, or a flow by its intervals.
 import * as Plot from "@observablehq/plot";
 import type { JSX } from "preact";
 import { count, number, shortTime, time, value } from "../format";
@@ -8,31 +8,35 @@ import { Chart, type Drawn, type Hit } from "../parts/chart";
 import { Section, Select } from "../parts/controls";
 import { usePage } from "../parts/context";
 import type { View } from "../view";
+import { FlowChart } from "./flows";
 
 export function Latency(): JSX.Element {
   const { view, state, set } = usePage();
-  const { timelines } = view.model;
-  const lead = "Every request of one trial: the darker, the more requests. Gaps are stalls; red marks count failures; the line is the mean, the dots are the slowest.";
-  const chosen = timelines.find((t) => t.trial === state.trial) ?? timelines[0];
+  const { timelines, flows } = view.model;
+  const requests = "Every request of one trial: the darker, the more requests. Gaps are stalls; red marks count failures; the line is the mean, the dots are the slowest.";
+  const trials = [...timelines, ...flows].map((t) => t.trial);
+  const chosen = trials.find((t) => t === state.trial) ?? trials[0];
+  const timeline = timelines.find((t) => t.trial === chosen);
+  const flow = flows.find((f) => f.trial === chosen);
   if (chosen === undefined) {
     return (
-      <Section id="latency" title="Latency over time">
-        <p class="empty">No trial kept its latency over time.</p>
+      <Section id="latency" title="Over time">
+        <p class="empty">No trial kept what it measured over time.</p>
       </Section>
     );
   }
   return (
     <Section
       id="latency"
-      title="Latency over time"
-      lead={lead}
+      title="Over time"
+      lead={timeline ? requests : "One trial, interval by interval: what arrived, and under it what was sent again or lost."}
       tools={
-        <Select label="trial" value={String(chosen.trial)} onChange={(t) => set({ trial: Number(t) })}>
-          {grouped(view).map((g) => (
+        <Select label="trial" value={String(chosen)} onChange={(t) => set({ trial: Number(t) })}>
+          {grouped(view, trials).map((g) => (
             <optgroup key={g.name} label={g.name}>
-              {g.timelines.map((t) => (
-                <option key={t.trial} value={t.trial}>
-                  {trialName(view, t.trial)}
+              {g.trials.map((t) => (
+                <option key={t} value={t}>
+                  {trialName(view, t)}
                 </option>
               ))}
             </optgroup>
@@ -40,19 +44,20 @@ export function Latency(): JSX.Element {
         </Select>
       }
     >
-      <Chart title={`latency over time, ${trialName(view, chosen.trial)}`} caption={<h3>{trialName(view, chosen.trial)}</h3>} description={describe(chosen)} draw={(width) => draw(chosen, width)} on={[view, chosen.trial]} />
+      {timeline && <Chart title={`latency over time, ${trialName(view, chosen)}`} caption={<h3>{trialName(view, chosen)}</h3>} description={describe(timeline)} draw={(width) => draw(timeline, width)} on={[view, chosen]} />}
+      {flow && <FlowChart flow={flow} name={trialName(view, chosen)} />}
     </Section>
   );
 }
 
-function grouped(view: View): { name: string; timelines: Timeline[] }[] {
-  const groups = new Map<string, Timeline[]>();
-  for (const t of view.model.timelines) {
-    const trial = view.trial(t.trial);
+function grouped(view: View, trials: number[]): { name: string; trials: number[] }[] {
+  const groups = new Map<string, number[]>();
+  for (const t of trials) {
+    const trial = view.trial(t);
     const name = trial ? `${trial.variant}, ${trial.load}` : "unknown";
     groups.set(name, [...(groups.get(name) ?? []), t]);
   }
-  return [...groups].map(([name, timelines]) => ({ name, timelines }));
+  return [...groups].map(([name, list]) => ({ name, trials: list }));
 }
 
 function trialName(view: View, index: number): string {

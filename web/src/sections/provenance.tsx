@@ -1,10 +1,11 @@
 // Where the numbers come from: plan, host, order of trials, how to check.
 import type { JSX } from "preact";
-import { clock, share, time, value } from "../format";
+import { clock, value } from "../format";
 import type { Trial } from "../model";
 import { Command, CopyButton, Section, Swatch } from "../parts/controls";
 import { usePage, type Page } from "../parts/context";
 import { Table, type Column } from "../parts/table";
+import type { View } from "../view";
 
 export function Provenance(): JSX.Element {
   const page = usePage();
@@ -79,8 +80,8 @@ function Order(): JSX.Element {
 
 function TrialBox(props: { trial: Trial; page: Page }): JSX.Element {
   const { trial: t, page } = props;
-  const timeline = page.view.model.timelines.some((x) => x.trial === t.index);
-  const title = `trial ${t.index}: ${t.variant}, ${t.load}, ${t.state}${t.error ? `: ${t.error}` : ""}${timeline ? "; click: latency over time" : ""}`;
+  const timeline = [...page.view.model.timelines, ...page.view.model.flows].some((x) => x.trial === t.index);
+  const title = `trial ${t.index}: ${t.variant}, ${t.load}, ${t.state}${t.error ? `: ${t.error}` : ""}${timeline ? "; click: over time" : ""}`;
   return (
     <button type="button" class={`trial ${t.state}`} title={title} aria-label={title} disabled={!timeline} onClick={() => page.go("latency", { trial: t.index })}>
       <Swatch look={page.view.look(t.variant)} />
@@ -91,7 +92,6 @@ function TrialBox(props: { trial: Trial; page: Page }): JSX.Element {
 
 function columns(page: Page): Column<Trial>[] {
   const { view } = page;
-  const ok = (t: Trial, text: string): string => (t.state === "failed" && t.rate === 0 ? "–" : text);
   return [
     { id: "trial", head: "trial", numeric: true, text: (t) => String(t.index), sort: (t) => t.index },
     { id: "block", head: "block", numeric: true, text: (t) => String(t.block), sort: (t) => t.block },
@@ -108,10 +108,7 @@ function columns(page: Page): Column<Trial>[] {
       ),
     },
     { id: "load", head: "load", text: (t) => t.load },
-    { id: "rate", head: "rate", numeric: true, text: (t) => ok(t, value(t.rate, "/s")), sort: (t) => t.rate, raw: [{ head: "rate (/s)", of: (t) => t.rate }] },
-    { id: "p50", head: "p50", numeric: true, text: (t) => ok(t, time(t.p50_s)), sort: (t) => t.p50_s, raw: [{ head: "p50 (s)", of: (t) => t.p50_s }] },
-    { id: "p99", head: "p99", numeric: true, text: (t) => ok(t, time(t.p99_s)), sort: (t) => t.p99_s, raw: [{ head: "p99 (s)", of: (t) => t.p99_s }] },
-    { id: "success", head: "success", numeric: true, text: (t) => ok(t, share(t.success)), sort: (t) => t.success, raw: [{ head: "success (share)", of: (t) => t.success }] },
+    ...measured(view),
     {
       id: "state",
       head: "state",
@@ -124,4 +121,17 @@ function columns(page: Page): Column<Trial>[] {
       ),
     },
   ];
+}
+
+/** What every trial measured, of the metrics that some trial has. */
+function measured(view: View): Column<Trial>[] {
+  const columns: Column<Trial>[] = [];
+  for (const [name, head] of [["rate", "rate"], ["response.p50", "p50"], ["response.p99", "p99"], ["success", "success"], ["goodput", "goodput"], ["retransmits", "retransmits"], ["loss", "loss"], ["jitter", "jitter"]] as const) {
+    const m = view.metric(name);
+    const values = new Map(view.model.cells.filter((c) => c.metric === name).flatMap((c) => c.values.map((v) => [v.trial, v.value] as const)));
+    if (m === undefined || values.size === 0) continue;
+    const of = (t: Trial): number | undefined => values.get(t.index);
+    columns.push({ id: name, head, title: m.label, numeric: true, text: (t) => value(of(t) ?? Number.NaN, m.unit), sort: of, raw: [{ head: `${name} (${m.unit})`, of }] });
+  }
+  return columns;
 }

@@ -10,17 +10,28 @@ import { usePage } from "../parts/context";
 import { toggled, type State } from "../state";
 
 const kinds = {
-  cpu: { label: "CPU per request", unit: "s/1k requests", of: (r: Resource): Estimate | undefined => r.cpu_s_per_1k },
+  cpu: { label: "CPU per 1,000 requests", unit: "s/1k requests", of: (r: Resource): Estimate | undefined => r.cpu_s_per_1k },
+  gbit: { label: "CPU per Gbit", unit: "s/Gbit", of: (r: Resource): Estimate | undefined => r.cpu_s_per_gbit },
   cores: { label: "CPU in cores", unit: "cores", of: (r: Resource): Estimate | undefined => r.cores },
   memory: { label: "peak memory", unit: "bytes", of: (r: Resource): Estimate | undefined => r.memory_bytes },
 } as const;
 
 type Kind = (typeof kinds)[keyof typeof kinds];
 
+const choices: { value: State["resource"]; label: string }[] = [
+  { value: "cpu", label: "CPU per work done" },
+  { value: "cores", label: "CPU in cores" },
+  { value: "memory", label: "peak memory" },
+];
+
+/** Requests have CPU per 1,000 of them, other loads per Gbit. */
+function kindOf(resource: State["resource"], load: Load): Kind {
+  return resource === "cpu" && load.kind !== "requests" ? kinds.gbit : kinds[resource];
+}
+
 export function Resources(): JSX.Element {
   const { view, state, set, loads } = usePage();
   const { resources, unavailable } = view.model;
-  const kind = kinds[state.resource];
   const missing = (unavailable ?? []).length > 0 && (
     <div class="unavailable">
       <b>Not available here:</b>
@@ -39,7 +50,7 @@ export function Resources(): JSX.Element {
     );
   }
   const components = order(resources);
-  const tools = <Choice label="resource" value={state.resource} onChange={(resource) => set({ resource })} options={(Object.keys(kinds) as State["resource"][]).map((k) => ({ value: k, label: kinds[k].label, disabled: !resources.some((r) => kinds[k].of(r)) }))} />;
+  const tools = <Choice label="resource" value={state.resource} onChange={(resource) => set({ resource })} options={choices.map((k) => ({ value: k.value, label: k.label, disabled: !view.model.loads.some((l) => resources.some((r) => r.load === l.name && kindOf(k.value, l).of(r))) }))} />;
   return (
     <Section id="resources" title="Resources" tools={tools} lead="By component, from the measured window only: medians over blocks. The figure beside a bar leaves out the generator, which is no part of the system under test.">
       {missing}
@@ -52,7 +63,7 @@ export function Resources(): JSX.Element {
       </div>
       <div class="pair">
         {loads.map((l) => (
-          <Bars key={l.name} load={l} kind={kind} components={components} />
+          <Bars key={l.name} load={l} kind={kindOf(state.resource, l)} components={components} />
         ))}
       </div>
     </Section>

@@ -22,14 +22,14 @@ export function Summary(): JSX.Element {
 function LoadTable(props: { load: Load }): JSX.Element {
   const { view, variants } = usePage();
   const { load } = props;
-  const { p50 } = view.main;
-  const floor = p50 && view.model.comparisons.find((c) => c.load === load.name && c.metric === p50.name && c.floor > 0)?.floor;
+  const first = view.main(load)[0];
+  const floor = first && view.model.comparisons.find((c) => c.load === load.name && c.metric === first.name && c.floor > 0)?.floor;
   return (
     <Table
       id={`main.${load.name}`}
       label={`main table, load ${load.name}`}
       class="main"
-      columns={columns(view, load.name)}
+      columns={columns(view, load)}
       rows={variants}
       keyOf={(v) => v.name}
       classOf={(v) => (v.control ? "control" : v.baseline ? "baseline" : "")}
@@ -37,9 +37,9 @@ function LoadTable(props: { load: Load }): JSX.Element {
         <>
           <h3>{load.name}</h3> <span>{load.text}</span>
           {load.response_is_service && <span title="A closed loop has no due times: its response time is its service time.">cannot see queueing</span>}
-          {floor !== undefined && p50 && (
+          {floor !== undefined && first && (
             <span class="floor" title="The baseline against itself: differences within it are noise.">
-              noise floor (A/A) ±{value(floor, p50.unit)}
+              noise floor (A/A) ±{value(floor, first.unit)}
             </span>
           )}
         </>
@@ -48,9 +48,9 @@ function LoadTable(props: { load: Load }): JSX.Element {
   );
 }
 
-function columns(view: View, load: string): Column<Variant>[] {
-  const { p50, p99, cpu, success } = view.main;
-  const all: (Column<Variant> | undefined)[] = [
+/** The load's main metrics; the first is compared, beside those of its group. */
+function columns(view: View, load: Load): Column<Variant>[] {
+  const all: Column<Variant>[] = [
     {
       id: "variant",
       head: "variant",
@@ -62,25 +62,42 @@ function columns(view: View, load: string): Column<Variant>[] {
         </>
       ),
     },
-    p50 && valueColumn(view, load, p50, shortLabel(p50)),
-    p99 && valueColumn(view, load, p99, shortLabel(p99)),
-    p50 && differenceColumn(view, load, p50),
-    p50 && ratioColumn(view, load, p50),
-    cpu && valueColumn(view, load, cpu, "CPU", "per request"),
-    success && valueColumn(view, load, success, "success"),
-    {
-      id: "findings",
-      head: "findings",
-      text: (v) => counted(view.findings(v.name, load)),
-      cell: (v) => <FindingCount findings={view.findings(v.name, load)} variant={v.name} load={load} />,
-      sort: (v) => view.findings(v.name, load).length,
-    },
   ];
-  return all.filter((c) => c !== undefined);
+  const metrics = view.main(load).filter((m, i) => i === 0 || view.model.variants.some((v) => view.cell(v.name, load.name, m.name)?.estimate));
+  const first = metrics[0];
+  metrics.forEach((m, i) => {
+    all.push(valueColumn(view, load.name, m, ...heads(m)));
+    const next = metrics[i + 1];
+    if (first && group(m) === group(first) && (next === undefined || group(next) !== group(first))) {
+      all.push(differenceColumn(view, load.name, first), ratioColumn(view, load.name, first));
+    }
+  });
+  all.push({
+    id: "findings",
+    head: "findings",
+    text: (v) => counted(view.findings(v.name, load.name)),
+    cell: (v) => <FindingCount findings={view.findings(v.name, load.name)} variant={v.name} load={load.name} />,
+    sort: (v) => view.findings(v.name, load.name).length,
+  });
+  return all;
 }
 
-function shortLabel(m: Metric): string {
-  return m.name.replace(".", " ");
+function group(m: Metric): string {
+  return m.name.split(".")[0] ?? m.name;
+}
+
+/** A column's head and what stands under it. */
+function heads(m: Metric): [head: string, under?: string] {
+  switch (m.unit) {
+    case "s/1k requests":
+      return ["CPU", "per 1,000 requests"];
+    case "s/Gbit":
+      return ["CPU", "per Gbit"];
+    case "bytes":
+      return ["memory", "peak"];
+    default:
+      return [m.name.replace(".", " ")];
+  }
 }
 
 /** One metric's estimate with its interval on the second line. */
@@ -95,7 +112,7 @@ function valueColumn(view: View, load: string, m: Metric, head: string, under?: 
     // As on the terminal: latencies without, CPU with its interval.
     text: (v) => {
       const e = cell(v)?.estimate;
-      return e && m.unit === "s/1k requests" ? interval(e, m.unit) : cellText(cell(v), m);
+      return e && m.name.startsWith("cpu.") ? interval(e, m.unit) : cellText(cell(v), m);
     },
     cell: (v) => <CellValue cell={cell(v)} metric={m} mark={<Mark findings={marks(view, v.name, load, m.name)} />} />,
     sort: (v) => cell(v)?.estimate?.value,
