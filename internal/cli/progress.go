@@ -46,8 +46,15 @@ func (p *progress) Started(t model.Trial, done, total int) {
 	}
 	filled := done * 20 / max(total, 1)
 	bar := strings.Repeat("█", filled) + strings.Repeat("░", 20-filled)
-	p.line = fmt.Sprintf("%s %d/%d  block %d of %d  %s/%s  %s", bar, done, total, t.Block, p.blocks, t.Variant, t.Load, p.eta(done, total))
+	p.line = fmt.Sprintf("%s %d/%d  %s  %s/%s  %s", bar, done, total, p.phase(t), t.Variant, t.Load, p.eta(done, total))
 	p.draw("")
+}
+
+func (p *progress) phase(t model.Trial) string {
+	if t.Calibration {
+		return fmt.Sprintf("calibration %d", t.Block)
+	}
+	return fmt.Sprintf("block %d of %d", t.Block, p.blocks)
 }
 
 // eta is from the trials of this session; before there is one, from the plan.
@@ -90,7 +97,7 @@ func (p *progress) Finished(o *model.Outcome, done, total int) {
 		}
 		return
 	}
-	p.printf("%d/%d block %d %s/%s: %s, %s\n", done, total, o.Trial.Block, o.Trial.Variant, o.Trial.Load, text, p.eta(done, total))
+	p.printf("%d/%d %s %s/%s: %s, %s\n", done, total, p.phase(o.Trial), o.Trial.Variant, o.Trial.Load, text, p.eta(done, total))
 }
 
 func result(o *model.Outcome) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -91,7 +92,7 @@ func (a *app) prepare(args []string, o runOptions) (job, error) {
 	if err != nil {
 		return job{}, err
 	}
-	s, err := a.parse(source, data, o)
+	s, err := a.parse(source, data, filepath.Dir(args[0]), o)
 	if err != nil {
 		return job{}, err
 	}
@@ -106,8 +107,11 @@ func (a *app) prepare(args []string, o runOptions) (job, error) {
 	return job{dir: dir, source: source, study: data, plan: p}, nil
 }
 
-func (a *app) parse(source string, data []byte, o runOptions) (model.Study, error) {
-	s, err := study.Parse(source, data, a.known())
+// parse reads a study; files that it names are in the folder or below it.
+func (a *app) parse(source string, data []byte, folder string, o runOptions) (model.Study, error) {
+	known := a.known()
+	known.ReadFile = func(name string) ([]byte, error) { return readFile(filepath.Join(folder, name)) }
+	s, err := study.Parse(source, data, known)
 	if err != nil {
 		return s, wrong(err)
 	}
@@ -159,6 +163,19 @@ func (a *app) readStudy(name string) (source string, data []byte, err error) {
 		return "", nil, wrong(fmt.Errorf("reading the study: %w", err))
 	}
 	return filepath.Base(name), data, nil
+}
+
+// maxStudyFile bounds what is read of a file that a study names: a little more
+// than a study may use.
+const maxStudyFile = 2 << 20
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	return io.ReadAll(io.LimitReader(f, maxStudyFile))
 }
 
 func (a *app) studyNames() string {
@@ -237,10 +254,15 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions) error {
 	if !o.quiet {
 		a.printf("%s: %s\n%d trials in %s, about %s\n", j.plan.Study.Name, j.plan.Study.Question, len(j.plan.Trials), j.dir, expected(j.plan).Round(time.Second))
 	}
+	var calibrated []model.Outcome
+	var frozen *model.Frozen
+	if j.earlier != nil {
+		calibrated, frozen = j.earlier.Calibration, j.earlier.Frozen
+	}
 	progress := newProgress(a.env, o.quiet, j.plan)
 	end, runErr := runner.Run(ctx, runner.Settings{
 		Plan: j.plan, Target: a.catalog.Lab, App: theApp, Stack: a.stack, Witness: a.catalog.Witness, Sink: w,
-		Finished: finished, Stop: a.stopRule(j), Progress: progress, SampleEvery: sampleEvery,
+		Finished: finished, Calibrated: calibrated, Frozen: frozen, Stop: a.stopRule(j), Progress: progress, SampleEvery: sampleEvery,
 	})
 	progress.close()
 	var last *store.End

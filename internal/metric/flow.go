@@ -13,6 +13,7 @@ var ErrOtherLoad = errors.New("not a metric of this load")
 
 var (
 	errNoRequests  = fmt.Errorf("%w: it is not made of requests", ErrOtherLoad)
+	errNoSearch    = fmt.Errorf("%w: its rate is given, not searched for", ErrOtherLoad)
 	errNoStream    = fmt.Errorf("%w: it is not a bulk transfer", ErrOtherLoad)
 	errNoDatagrams = fmt.Errorf("%w: it is not a flow of datagrams", ErrOtherLoad)
 	errNoFlow      = fmt.Errorf("%w: it is made of requests", ErrOtherLoad)

@@ -64,6 +64,7 @@ func All() []Metric {
 	}
 	all = append(all,
 		Metric{"rate", "successes per second", UnitRate, BetterHigher},
+		Metric{"rate.highest", "highest rate that held the objectives", UnitRate, BetterHigher},
 		Metric{"success", "share of successes", UnitShare, BetterHigher},
 	)
 	return append(append(all, flows()...),
@@ -147,6 +148,10 @@ func Of(o *model.Outcome, name string) (float64, error) {
 // requests are the metrics of loads that are made of requests.
 func requests(o *model.Outcome, name string) (float64, error) {
 	switch {
+	case name == "rate.highest" && o.Search == nil:
+		return 0, errNoSearch
+	case name == "rate.highest":
+		return o.Search.Highest, nil
 	case IsFlow(o.Load):
 		return 0, errNoRequests
 	case name == "success" && o.Load.Due == 0:

@@ -139,3 +139,31 @@ func RateOf(l model.Load, variant string, f model.Frozen) (float64, error) {
 	}
 	return 0, fmt.Errorf("load %s has no rate for %s yet: the calibration finds it", l.Name, variant)
 }
+
+// Resolve returns the study with the rates that were frozen, of loads that have
+// the same rate under every variant, and checks that they are those that follow
+// from the calibration's outcomes. Without frozen rates it is the study.
+func (p Plan) Resolve(f *model.Frozen, calibration []model.Outcome) (model.Study, error) {
+	s := p.Study
+	if f == nil {
+		return s, nil
+	}
+	again, err := p.Freeze(calibration)
+	if err != nil {
+		return s, err
+	}
+	if !slices.Equal(again.Rates, f.Rates) {
+		return s, fmt.Errorf("the frozen rates %v are not those of the calibration, %v", f.Rates, again.Rates)
+	}
+	s.Loads = slices.Clone(s.Loads)
+	for i := range s.Loads {
+		l := &s.Loads[i]
+		if l.Relative == nil || l.Relative.Among == model.AmongOwn {
+			continue
+		}
+		if l.Rate, err = RateOf(*l, s.Baseline, *f); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
@@ -30,6 +31,10 @@ type Settings struct {
 	Sink Sink
 	// Finished are the trials that need not be run again, from earlier sessions.
 	Finished []model.Outcome
+	// Calibrated and Frozen are what earlier sessions kept of the calibration;
+	// Frozen is nil if it was not finished.
+	Calibrated []model.Outcome
+	Frozen     *model.Frozen
 	// Stop is asked after every complete block from Design.Blocks on; the
 	// reason it returns is recorded. nil: all blocks are run.
 	Stop     func(outcomes []model.Outcome) (reason string, stop bool)
@@ -49,9 +54,11 @@ type Artefacter interface {
 	Artefacts(ctx context.Context, s model.Site) (map[string][]byte, error)
 }
 
-// Sink keeps outcomes, with the files that came with them by name.
+// Sink keeps outcomes, with the files that came with them by name, and the
+// rates that the calibration found.
 type Sink interface {
 	Outcome(o model.Outcome, files map[string][]byte) error
+	Freeze(f model.Frozen) error
 }
 
 // Progress is told what happens, as it happens, from one goroutine at a time.
@@ -64,7 +71,7 @@ type Progress interface {
 
 // End is how a run ended.
 type End struct {
-	Outcomes []model.Outcome // of all sessions
+	Outcomes []model.Outcome // of all sessions, without the calibration's
 	Reason   string
 	Complete bool
 	// Unkept are outcomes that the sink could not keep, e.g. on a full disk.
@@ -74,12 +81,15 @@ type End struct {
 // Run carries out the plan. The error is what ended the run early: an
 // UnsupportedError, a sink that cannot keep anything, or the context's end.
 func Run(ctx context.Context, s Settings) (End, error) {
-	r := &run{Settings: s, outcomes: append([]model.Outcome(nil), s.Finished...), total: len(s.Plan.Trials)}
-	have := map[int]bool{}
-	for i := range s.Finished {
-		have[s.Finished[i].Trial.Index] = true
+	r := &run{
+		Settings: s, outcomes: slices.Clone(s.Finished), calibration: slices.Clone(s.Calibrated),
+		total: len(s.Plan.Calibration) + len(s.Plan.Trials),
 	}
-	r.done = len(have)
+	have := indexes(s.Finished)
+	r.done = len(have) + len(indexes(s.Calibrated))
+	if err := r.calibrate(ctx); err != nil {
+		return r.end(stopped(err), false), err
+	}
 	block := 0
 	for _, t := range s.Plan.Trials {
 		if t.Block != block {
@@ -103,10 +113,49 @@ func Run(ctx context.Context, s Settings) (End, error) {
 
 type run struct {
 	Settings
-	outcomes []model.Outcome
-	pending  []kept
-	done     int
-	total    int
+	outcomes    []model.Outcome
+	calibration []model.Outcome
+	frozen      model.Frozen
+	pending     []kept
+	done        int
+	total       int
+}
+
+func indexes(outcomes []model.Outcome) map[int]bool {
+	have := map[int]bool{}
+	for i := range outcomes {
+		have[outcomes[i].Trial.Index] = true
+	}
+	return have
+}
+
+// calibrate runs the trials before the first block and freezes what follows
+// from them. Nothing of it is done twice: a resumed run goes on with what it
+// finds.
+func (r *run) calibrate(ctx context.Context) error {
+	if r.Frozen != nil || len(r.Plan.Calibration) == 0 {
+		if r.Frozen != nil {
+			r.frozen = *r.Frozen
+		}
+		return nil
+	}
+	have := indexes(r.Calibrated)
+	for _, t := range r.Plan.Calibration {
+		if have[t.Index] {
+			continue
+		}
+		if err := r.one(ctx, t); err != nil {
+			return err
+		}
+	}
+	if err := r.flush(); err != nil {
+		return err
+	}
+	var err error
+	if r.frozen, err = r.Plan.Freeze(r.calibration); err != nil {
+		return fmt.Errorf("calibrating: %w", err)
+	}
+	return r.Sink.Freeze(r.frozen)
 }
 
 // kept is an outcome that waits for the sink to work again.
@@ -124,29 +173,34 @@ func (r *run) one(ctx context.Context, t model.Trial) error {
 	if errors.Is(err, model.ErrUnsupported) {
 		return err
 	}
-	r.outcomes = append(r.outcomes, outcome)
 	r.done++
-	r.keep(outcome, files)
+	outcome = r.keep(outcome, files)
+	if t.Calibration {
+		r.calibration = append(r.calibration, outcome)
+	} else {
+		r.outcomes = append(r.outcomes, outcome)
+	}
 	r.Progress.Finished(&outcome, r.done, r.total)
 	return nil
 }
 
 // keep hands an outcome to the sink. What cannot be kept now (a full disk) is
-// marked failed, without its bulk, and tried again after the next trial.
-func (r *run) keep(o model.Outcome, files map[string][]byte) {
+// marked failed, without its bulk, and tried again after the next trial. The
+// outcome is returned as it will be read back.
+func (r *run) keep(o model.Outcome, files map[string][]byte) model.Outcome {
 	if err := r.flush(); err == nil {
 		err = r.Sink.Outcome(o, files)
 		if err == nil {
-			return
+			return o
 		}
 		o = model.Outcome{
 			Schema: o.Schema, Trial: o.Trial, Started: o.Started, Steps: o.Steps,
 			Failure: &model.Failure{Step: "writing its results", Error: err.Error()},
 		}
-		r.outcomes[len(r.outcomes)-1] = o
 		files = nil
 	}
 	r.pending = append(r.pending, kept{o, files})
+	return o
 }
 
 func (r *run) flush() error {

@@ -112,6 +112,7 @@ func (l layer) Deploy(context.Context, model.Site) (func(context.Context) error,
 
 type sink struct {
 	outcomes []model.Outcome
+	frozen   *model.Frozen
 	fail     func(n int) error
 	calls    int
 }
@@ -126,6 +127,8 @@ func (s *sink) Outcome(o model.Outcome, _ map[string][]byte) error {
 	s.outcomes = append(s.outcomes, o)
 	return nil
 }
+
+func (s *sink) Freeze(f model.Frozen) error { s.frozen = &f; return nil }
 
 type quiet struct{}
 

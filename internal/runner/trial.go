@@ -11,6 +11,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/plan"
 )
 
 // Bounds on the steps of a trial: generous, so that only what hangs meets them.
@@ -34,7 +35,7 @@ type trial struct {
 	layers  []model.Layer
 	undo    []func(context.Context) error
 	files   map[string][]byte
-	gen     *agent.Client
+	gens    []*agent.Client // one in each pod that sends
 	targets []netip.AddrPort
 	began   time.Time
 }
@@ -45,7 +46,11 @@ func (r *run) trial(ctx context.Context, at model.Trial) (model.Outcome, map[str
 	t := &trial{run: r, Trial: at, files: map[string][]byte{}}
 	t.out = model.Outcome{Schema: model.OutcomeSchema, Trial: at, Started: time.Now().UTC()}
 	t.variant, t.load = find(r.Plan.Study, at)
-	err := t.steps(ctx)
+	var err error
+	if t.load.Rate, err = plan.RateOf(t.load, at.Variant, r.frozen); err != nil {
+		return t.out, nil, t.failed("looking up the load's rate", err)
+	}
+	err = t.steps(ctx)
 	if undoErr := t.undoAll(context.WithoutCancel(ctx)); undoErr != nil && err == nil {
 		err = t.failed("undoing the trial", undoErr)
 	}
@@ -67,9 +72,9 @@ func (t *trial) steps(ctx context.Context) error {
 		{"provisioning the site", stepTimeout, t.provision},
 		{"deploying the app", stepTimeout, t.deployApp},
 		{"deploying the stack", stepTimeout, t.deployStack},
-		{"starting the generator", stepTimeout, t.startGenerator},
-		{"waiting for the path to be ready", gateTimeout + stepTimeout, t.gate},
-		{"running the load", t.load.Duration + t.Plan.Study.Design.Warmup + t.load.Timeout + loadGrace, t.runLoad},
+		{"starting the generator", stepTimeout, t.startGenerators},
+		{"waiting for the path to be ready", gateTimeout*time.Duration(1+len(t.load.Generators)) + stepTimeout, t.gate},
+		{"running the load", t.loadLimit(), t.runLoad},
 		{"observing the stack", stepTimeout, t.observe},
 	}
 	for _, s := range steps {
@@ -177,23 +182,6 @@ func (t *trial) address() error {
 	return nil
 }
 
-func (t *trial) startGenerator(ctx context.Context) error {
-	pod, err := t.site.Pod(t.load.From)
-	if err != nil {
-		return err
-	}
-	process, err := pod.Start(ctx, model.Process{
-		Name: "agent", Component: model.ComponentGenerator, Command: []string{"{self}", "agent"},
-		Piped: true, Exclusive: true,
-	})
-	if err != nil {
-		return err
-	}
-	t.undo = append(t.undo, process.Stop)
-	t.gen = agent.Dial(process.Stream()) //nolint:contextcheck // the client lives as long as the pipe; its calls take contexts
-	return nil
-}
-
 // gate lets the generator itself prove that the path works, while the witness
 // reads off the wire what the path does. Nothing watches the wire later, so
 // that watching costs the measurement nothing.
@@ -205,9 +193,7 @@ func (t *trial) gate(ctx context.Context) error {
 			return fmt.Errorf("watching the wire: %w", err)
 		}
 	}
-	ready, err := t.gen.Gate(ctx, agent.GateJob{
-		Load: t.load, Targets: t.targets, Host: t.load.To, Streak: gateStreak, Timeout: gateTimeout, Identities: t.identities(),
-	})
+	ready, err := t.gateFrom(ctx)
 	seen, watchErr := stop()
 	t.out.Ledger = append(t.out.Ledger, seen...)
 	t.out.Ready = &ready
@@ -252,32 +238,6 @@ func (t *trial) identities() []string {
 	return ids
 }
 
-func (t *trial) runLoad(ctx context.Context) error {
-	sampled, ok := t.site.(model.SampledSite)
-	var s *sampling
-	if ok {
-		t.out.Unavailable = sampled.Unavailable()
-		s = newSampling(sampled.Samplers(), t.SampleEvery)
-	}
-	onWindow := func(w model.Window) {
-		t.out.Window = w
-		if s != nil {
-			s.start(ctx, w)
-		}
-	}
-	result, err := t.gen.Load(ctx, agent.LoadJob{
-		Load: t.load, Targets: t.targets, Host: t.load.To, Warmup: t.Plan.Study.Design.Warmup,
-		Payload: t.out.Ready.Payload,
-	}, onWindow, func(p agent.Progress) { t.Progress.Load(t.Trial, p) })
-	if s != nil {
-		series, sampleErr := s.stop()
-		t.out.Samples = series
-		err = errors.Join(err, sampleErr)
-	}
-	t.out.Load = result
-	return err
-}
-
 func (t *trial) observe(ctx context.Context) error {
 	for i, l := range t.layers {
 		kind := t.variant.Stack[i].Kind
@@ -289,7 +249,7 @@ func (t *trial) observe(ctx context.Context) error {
 			t.out.Ledger = append(t.out.Ledger, facts...)
 		}
 		a, ok := l.(Artefacter)
-		if !ok || t.Block != 1 {
+		if !ok || t.Block != 1 || t.Calibration {
 			continue // one block's live configuration stands for all: the trials are alike
 		}
 		files, err := a.Artefacts(ctx, t.site)

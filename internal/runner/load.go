@@ -1,0 +1,132 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/metric"
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/search"
+)
+
+// Above these the load generator itself is what a probe found the limit of.
+const (
+	generatorLateness = 5 * time.Millisecond // p99 on an idle core is under 0.25 ms
+	generatorIdle     = 0.05                 // share of the window; less and requests queue in the generator
+)
+
+// loadLimit bounds the time that a load takes; of a search, the most that it
+// can.
+func (t *trial) loadLimit() time.Duration {
+	around := t.Plan.Study.Design.Warmup + t.load.Timeout + loadGrace
+	if t.load.Search == nil {
+		return around + t.load.Duration
+	}
+	probes, confirmations := search.Most(*t.load.Search)
+	return time.Duration(probes)*(around+t.load.Search.Probe) + time.Duration(confirmations)*(around+t.load.Duration)
+}
+
+func (t *trial) runLoad(ctx context.Context) error {
+	if t.load.Search != nil {
+		return t.search(ctx)
+	}
+	m, err := t.measure(ctx, t.load, t.Seed, true)
+	t.out.Load, t.out.Window, t.out.Samples = m.load, m.window, m.samples
+	return err
+}
+
+// search looks for the highest rate that holds. What the trial keeps is of the
+// last confirmation, as if it had been the only load; the probes are told beside it.
+func (t *trial) search(ctx context.Context) error {
+	t.out.Search = &model.SearchResult{}
+	var last measured
+	for {
+		probes := t.out.Search.Probes
+		step := search.Next(*t.load.Search, probes)
+		if step.Rate == 0 {
+			*t.out.Search = step.Result
+			break
+		}
+		what := "probe"
+		if step.Confirm {
+			what = "confirmation"
+		}
+		t.Progress.Step(t.Trial, fmt.Sprintf("%s %d: %g/s", what, len(probes)+1, step.Rate))
+		l := t.load
+		l.Rate, l.Search = step.Rate, nil
+		if !step.Confirm {
+			l.Duration = t.load.Search.Probe
+		}
+		m, err := t.measure(ctx, l, t.Seed+uint64(len(probes)), step.Confirm)
+		if err != nil {
+			return fmt.Errorf("%s %d at %g/s: %w", what, len(probes)+1, step.Rate, err)
+		}
+		last = m
+		p := judge(l, t.load.Search.Objectives, m.load)
+		p.Confirms = step.Confirm
+		t.out.Search.Probes = append(probes, p)
+	}
+	if t.out.Search.Highest == 0 {
+		p := t.out.Search.Probes[len(t.out.Search.Probes)-1]
+		return fmt.Errorf("no rate holds: at %g/s, the lowest that was tried, %s", p.Rate, p.Why)
+	}
+	t.out.Load, t.out.Window, t.out.Samples = last.load, last.window, last.samples
+	return nil
+}
+
+// judge says whether a load's result holds all objectives, and whether it is
+// the system's at all.
+func judge(l model.Load, objectives []model.Objective, r *model.LoadResult) model.SearchProbe {
+	p := model.SearchProbe{Rate: l.Rate, Held: true, Values: map[string]float64{}}
+	o := model.Outcome{Load: r}
+	for _, want := range objectives {
+		v, err := metric.Of(&o, want.Metric)
+		why := ""
+		if err != nil {
+			why = err.Error()
+		} else {
+			p.Values[want.Metric] = v
+			if !holds(v, want) {
+				why = fmt.Sprintf("%s was %.4g, asked was %s", want.Metric, v, want.Text)
+			}
+		}
+		if why != "" && p.Held {
+			p.Held, p.Why = false, why
+		}
+	}
+	if why := overtaxed(l, r); why != "" {
+		p.Held, p.Generator, p.Why = false, true, "generator limit reached: "+why
+	}
+	return p
+}
+
+func holds(v float64, o model.Objective) bool {
+	switch o.Op {
+	case "<":
+		return v < o.Value
+	case "<=":
+		return v <= o.Value
+	case ">":
+		return v > o.Value
+	}
+	return v >= o.Value
+}
+
+// overtaxed says in what way the generator could not keep up; "" if it could.
+// What watches the clock is never idle.
+func overtaxed(l model.Load, r *model.LoadResult) string {
+	if r.Tool != nil {
+		return "" // an outside tool does not tell
+	}
+	bound := generatorLateness + l.Coalesce
+	if r.Lateness != nil && r.Lateness.Count() > 0 {
+		if p99 := r.Lateness.Quantile(0.99); p99 > bound {
+			return fmt.Sprintf("it sent %s late at p99, %s is allowed", p99.Round(time.Microsecond), bound)
+		}
+	}
+	if l.Spin == 0 && r.Workers > 0 && r.GeneratorIdle < generatorIdle {
+		return fmt.Sprintf("it was idle for %.1f %% of the window", r.GeneratorIdle*100)
+	}
+	return ""
+}
