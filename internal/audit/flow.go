@@ -71,7 +71,7 @@ func datagramsDisagree() Rule {
 			if d.Interface == "" || d.Offload {
 				return nil // not readable; or counted before the kernel takes them apart
 			}
-			read, counted := d.Received+d.SocketDrops, d.InterfacePackets
+			read, counted := max(d.FlowReceived, d.Received)+d.SocketDrops, d.InterfacePackets // with the warm-up, as the interface
 			off := math.Abs(float64(read) - float64(counted))
 			if off <= max(counterShare*float64(d.Sent), counterLeast) {
 				return nil
@@ -103,7 +103,7 @@ func receiverDropped() Rule {
 			}
 			return &Doubt{
 				severity, float64(drops), "the receiver, not the network, lost datagrams",
-				fmt.Sprintf("of %d lost, %d had no room in the socket and %d were dropped by the interface", d.Lost, d.SocketDrops, d.InterfaceDrops),
+				fmt.Sprintf("%d lost in the window; warm-up included, %d had no room in the socket and %d were dropped by the interface", d.Lost, d.SocketDrops, d.InterfaceDrops),
 			}
 		},
 	}

@@ -167,7 +167,10 @@ func (d *DatagramResult) merge(o *DatagramResult) {
 	d.Lost += o.Lost
 	d.Reordered += o.Reordered
 	d.Duplicated += o.Duplicated
+	d.FlowSent += o.FlowSent
+	d.FlowReceived += o.FlowReceived
 	d.SocketDrops += o.SocketDrops
+	d.ReceiveBuffer = max(d.ReceiveBuffer, o.ReceiveBuffer)
 	d.InterfacePackets = max(d.InterfacePackets, o.InterfacePackets)
 	d.InterfaceDrops = max(d.InterfaceDrops, o.InterfaceDrops)
 	d.Offload = d.Offload || o.Offload

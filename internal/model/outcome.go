@@ -171,17 +171,17 @@ type LoadResult struct {
 // its streams. Bytes are counted where they are received, so that what is still
 // under way counts for nothing.
 type StreamResult struct {
-	Streams   int    `json:"streams"`
+	Streams   int    `json:"streams"`   // connections: one a stream and direction
 	Direction string `json:"direction"` // "up": from the generator; "down"; "both"
 	// Up and Down are the bytes received of each direction.
 	Up   uint64 `json:"up_bytes"`
 	Down uint64 `json:"down_bytes"`
 	// Block is how many bytes one write hands to the kernel.
 	Block       int              `json:"block_bytes"`
-	Retransmits uint64           `json:"retransmits"` // segments, by TCP_INFO, of the generator's side
+	Retransmits uint64           `json:"retransmits"` // segments, by TCP_INFO, of the sender's side
 	RTT         time.Duration    `json:"rtt_ns"`      // mean of the streams' smoothed ones, at the end
 	MSS         int              `json:"mss_bytes"`
-	Congestion  string           `json:"congestion"` // the algorithm, of the generator's side
+	Congestion  string           `json:"congestion"` // the algorithm, of the sender's side
 	Intervals   []StreamInterval `json:"intervals"`
 }
 
@@ -204,9 +204,14 @@ type DatagramResult struct {
 	Duplicated uint64 `json:"duplicated"`
 	// Jitter is RFC 3550's, section 6.4.1, at the end of the window.
 	Jitter time.Duration `json:"jitter_ns"`
-	// SocketDrops is what the receiver's socket had no room for, and
-	// InterfacePackets and InterfaceDrops what the counters of its interface
-	// say, both from the flow's first to its last datagram.
+	// FlowSent and FlowReceived count the whole flow, warm-up included, so that
+	// they can be held against what follows: SocketDrops is what the receiver's
+	// socket had no room for, and InterfacePackets and InterfaceDrops what the
+	// counters of its interface say, both from before the flow's first datagram
+	// to after its last. Other packets than the flow's are on the interface, too.
+	FlowSent         uint64             `json:"flow_sent"`
+	FlowReceived     uint64             `json:"flow_received"`
+	ReceiveBuffer    uint64             `json:"receive_buffer_bytes"` // of the receiver's socket, as given
 	SocketDrops      uint64             `json:"socket_drops"`
 	Interface        string             `json:"interface,omitempty"`
 	InterfacePackets uint64             `json:"interface_packets"`
