@@ -52,6 +52,7 @@ func datagrams(change func(d *model.DatagramResult)) func(o *model.Outcome) {
 	return func(o *model.Outcome) {
 		d := &model.DatagramResult{Size: 1472, Sent: 100_000, Received: 99_000, Lost: 1_000, Interface: "eth0", InterfacePackets: 99_010}
 		change(d)
+		d.FlowSent, d.FlowReceived = d.Sent, d.Received
 		o.Load = &model.LoadResult{Arrival: model.ArrivalOpen, Rate: 10_000, Elapsed: 10 * time.Second, Workers: 1, GeneratorCPU: time.Second, Datagrams: d}
 	}
 }
@@ -161,7 +162,7 @@ func flowCases() map[string][]situation {
 		},
 		"receiver dropped datagrams": {
 			{"lost on the way", nothing, datagrams(func(*model.DatagramResult) {}), "", ""},
-			{"a few of many", nothing, datagrams(func(d *model.DatagramResult) { d.SocketDrops = 10 }), model.SeverityNote, "of 1000 lost, 10"},
+			{"a few of many", nothing, datagrams(func(d *model.DatagramResult) { d.SocketDrops = 10 }), model.SeverityNote, "1000 lost in the window; warm-up included, 10"},
 			{"most", nothing, datagrams(func(d *model.DatagramResult) { d.SocketDrops = 900 }), model.SeveritySuspect, ""},
 			{"by the interface", nothing, datagrams(func(d *model.DatagramResult) { d.InterfaceDrops = 900 }), model.SeveritySuspect, "900 were dropped by the interface"},
 		},

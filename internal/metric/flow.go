@@ -93,10 +93,10 @@ func stream(l *model.LoadResult, name string) (float64, error) {
 		return s.RTT.Seconds(), nil
 	case name == "rtt":
 		return 0, errors.New("TCP_INFO gave no round-trip time")
-	case s.Up == 0:
-		return 0, fmt.Errorf("%w: the peer sends, and only it could tell what it sent again", ErrOtherLoad)
+	case s.Up+s.Down == 0:
+		return 0, errors.New("nothing arrived")
 	}
-	return float64(s.Retransmits) / (float64(s.Up) / 1e9), nil
+	return float64(s.Retransmits) / (float64(s.Up+s.Down) / 1e9), nil
 }
 
 func datagrams(l *model.LoadResult, name string) (float64, error) {

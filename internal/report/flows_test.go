@@ -73,7 +73,7 @@ func packets(lossy bool, rng *rand.Rand) *model.DatagramResult {
 		d.Sent, d.Received, d.Lost = d.Sent+i.Sent, d.Received+i.Received, d.Lost+i.Lost
 		d.Intervals = append(d.Intervals, i)
 	}
-	d.InterfacePackets = d.Received + 3
+	d.FlowSent, d.FlowReceived, d.InterfacePackets = d.Sent, d.Received, d.Received+3
 	return d
 }
 

@@ -178,9 +178,9 @@ func streamFlow(trial int, s *model.StreamResult) Flow {
 	for _, i := range s.Intervals {
 		seconds := i.Length.Seconds()
 		f.Lengths = append(f.Lengths, seconds)
+		f.Retransmits = append(f.Retransmits, i.Retransmits)
 		if s.Direction != "down" {
 			f.Up = append(f.Up, perSecond(i.Up, seconds))
-			f.Retransmits = append(f.Retransmits, i.Retransmits)
 		}
 		if s.Direction != "up" {
 			f.Down = append(f.Down, perSecond(i.Down, seconds))
