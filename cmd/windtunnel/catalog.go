@@ -8,9 +8,21 @@ import (
 	"github.com/windtunnel/windtunnel/internal/app/echo"
 	"github.com/windtunnel/windtunnel/internal/app/nginx"
 	"github.com/windtunnel/windtunnel/internal/cli"
+	"github.com/windtunnel/windtunnel/internal/driver"
+	"github.com/windtunnel/windtunnel/internal/driver/fortio"
+	"github.com/windtunnel/windtunnel/internal/driver/h2load"
+	"github.com/windtunnel/windtunnel/internal/driver/iperf3"
+	"github.com/windtunnel/windtunnel/internal/driver/k6"
+	"github.com/windtunnel/windtunnel/internal/driver/ping"
+	"github.com/windtunnel/windtunnel/internal/driver/sockperf"
+	"github.com/windtunnel/windtunnel/internal/driver/vegeta"
+	"github.com/windtunnel/windtunnel/internal/driver/wrk"
+	"github.com/windtunnel/windtunnel/internal/driver/wrk2"
 	"github.com/windtunnel/windtunnel/internal/layer/envoy"
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
+	"github.com/windtunnel/windtunnel/internal/load/grpc"
 	"github.com/windtunnel/windtunnel/internal/load/http1"
+	"github.com/windtunnel/windtunnel/internal/load/http2"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report/csv"
 	"github.com/windtunnel/windtunnel/internal/report/html"
@@ -36,6 +48,19 @@ func catalog(runtimeDir string) cli.Catalog {
 		},
 		Protocols: agent.Protocols{
 			http1.Plugin(),
+			http2.Plugin(),
+			grpc.Plugin(),
+		},
+		Drivers: []model.Plugin[driver.Driver]{
+			fortio.Plugin(),
+			h2load.Plugin(),
+			iperf3.Plugin(),
+			k6.Plugin(),
+			ping.Plugin(),
+			sockperf.Plugin(),
+			vegeta.Plugin(),
+			wrk.Plugin(),
+			wrk2.Plugin(),
 		},
 		Formats: []cli.Format{
 			{Name: "text", Summary: "for a terminal", Format: text.Format{}},

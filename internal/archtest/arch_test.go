@@ -44,7 +44,11 @@ func layers() map[string][]string {
 		"internal/load":     {"internal/model", "internal/hist"},
 		"internal/load/":    {"internal/model", "internal/hist", "internal/sys", "internal/load", "internal/flow", "internal/h2", "internal/echopb"},
 		"internal/agent":    {"internal/model", "internal/hist", "internal/load"},
-		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist", "internal/metric", "internal/search"},
+		"internal/ingest":   {"internal/model", "internal/hist"},
+		"internal/ingest/":  {"internal/model", "internal/hist", "internal/ingest"},
+		"internal/driver":   {"internal/model", "internal/sys", "internal/load", "internal/ingest"},
+		"internal/driver/":  {"internal/model", "internal/driver", "internal/ingest/"},
+		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist", "internal/metric", "internal/search", "internal/driver"},
 		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric"},
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
 		"internal/report/":  {"internal/model", "internal/report"},
@@ -52,7 +56,7 @@ func layers() map[string][]string {
 		"internal/target/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
 		"internal/layer/":   {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
 		"internal/app/":     {"internal/model", "internal/hist", "internal/sys", "internal/flow", "internal/echopb"},
-		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report"},
+		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report"},
 		"internal/summary":  {"internal/model", "internal/hist", "internal/metric", "internal/audit"},
 		"internal/labtest":  {"internal/"},
 		"internal/archtest": {},
@@ -73,7 +77,7 @@ func impure() []string {
 
 // plugins are the folders whose sub-folders are plug-ins.
 func plugins() []string {
-	return []string{"layer", "target", "load", "app", "report"}
+	return []string{"layer", "target", "load", "app", "report", "driver"}
 }
 
 type pkg struct {

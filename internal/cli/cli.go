@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/driver"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
@@ -31,8 +32,11 @@ type Env struct {
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Terminal bool // standard output is one
-	Version  string
-	Now      func() time.Time
+	// StderrTerminal says that standard error is one.
+	StderrTerminal bool
+	Lookup         Lookup
+	Version        string
+	Now            func() time.Time
 }
 
 // Catalog is everything that can be chosen by name.
@@ -41,6 +45,7 @@ type Catalog struct {
 	Layers    []model.Plugin[model.Layer]
 	Apps      []model.Plugin[model.App]
 	Protocols agent.Protocols
+	Drivers   []model.Plugin[driver.Driver]
 	Formats   []Format
 	Studies   []Study
 	Witness   runner.Witness
@@ -178,7 +183,7 @@ func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
 func (a *app) known() study.Known {
 	return study.Known{
 		Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names(),
-		Protocols: a.protocols(),
+		Protocols: a.protocols(), Drivers: a.driverNames(),
 	}
 }
 

@@ -205,10 +205,10 @@ func (a *app) check(ctx context.Context, s model.Study) error {
 			plugins = append(plugins, l)
 		}
 	}
-	var errs []error
+	errs := []error{a.checkDrivers(ctx, s)}
 	for _, p := range plugins {
 		if c, ok := p.(checker); ok {
-			if err := c.Check(ctx); err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+			if err := c.Check(ctx); err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e != nil && e.Error() == err.Error() }) {
 				errs = append(errs, err)
 			}
 		}
@@ -261,7 +261,7 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions) error {
 	}
 	progress := newProgress(a.env, o.quiet, j.plan)
 	end, runErr := runner.Run(ctx, runner.Settings{
-		Plan: j.plan, Target: a.catalog.Lab, App: theApp, Stack: a.stack, Witness: a.catalog.Witness, Sink: w,
+		Plan: j.plan, Target: a.catalog.Lab, App: theApp, Stack: a.stack, Driver: a.driver, Witness: a.catalog.Witness, Sink: w,
 		Finished: finished, Calibrated: calibrated, Frozen: frozen, Stop: a.stopRule(j), Progress: progress, SampleEvery: sampleEvery,
 	})
 	progress.close()

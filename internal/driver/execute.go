@@ -128,6 +128,9 @@ func Execute(ctx context.Context, d Driver, site model.Site, server string, j Jo
 	if err != nil {
 		return o, err
 	}
+	if run.Server != nil && server == "" {
+		return o, &Refused{name, j.Load.Name, errors.New("it talks to a server of its own, which cannot be put behind the address of a Service; use a stack without one")}
+	}
 	if run.Server != nil {
 		stop, err := serve(ctx, site, server, run.Server)
 		if err != nil {

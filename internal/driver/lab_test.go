@@ -122,6 +122,9 @@ func TestTools(t *testing.T) { //nolint:paralleltest // the tools would share a 
 				Load: l, Targets: backends, Host: "server", Warmup: time.Second,
 			}, func(w model.Window) { window = w })
 			if err != nil {
+				for name, data := range o.Files {
+					t.Logf("%s:\n%.2000s", name, data)
+				}
 				t.Fatal(err)
 			}
 			check(t, r, &o, window)

@@ -106,6 +106,9 @@ type measuring struct {
 }
 
 func (m *measuring) run(ctx context.Context, l model.Load, seed uint64) (*model.LoadResult, error) {
+	if l.Driver != "" {
+		return m.drive(ctx, l)
+	}
 	shards := len(m.gens)
 	job := agent.LoadJob{Targets: m.targets, Host: l.To, Warmup: m.Plan.Study.Design.Warmup, Payload: m.out.Ready.Payload, Seed: seed}
 	if shards > 1 {

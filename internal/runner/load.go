@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/windtunnel/windtunnel/internal/driver"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/search"
@@ -20,6 +21,9 @@ const (
 // can.
 func (t *trial) loadLimit() time.Duration {
 	around := t.Plan.Study.Design.Warmup + t.load.Timeout + loadGrace
+	if t.load.Driver != "" {
+		around += driver.Limit()
+	}
 	if t.load.Search == nil {
 		return around + t.load.Duration
 	}

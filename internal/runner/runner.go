@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/driver"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/plan"
 )
@@ -25,6 +26,8 @@ type Settings struct {
 	App    model.App
 	// Stack makes a variant's layers anew for each trial, bottom up.
 	Stack func(v model.Variant) ([]model.Layer, error)
+	// Driver makes the driver of a load that an outside tool sends.
+	Driver func(name string) (driver.Driver, error)
 	// Witness watches the wire during the ready gate; nil: nobody does.
 	Witness Witness
 	// Sink keeps outcomes; an error makes the run end after one more try.

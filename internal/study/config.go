@@ -127,6 +127,7 @@ type LoadConfig struct {
 	Spin        Duration   `json:"spin,omitempty" jsonschema_description:"How long before a request is due the generator watches the clock instead of sleeping: less lateness, for a core of its own."`
 	TLS         *TLSConfig `json:"tls,omitempty" jsonschema_description:"Connections are secured by TLS. If absent: in the clear."`
 	Driver      string     `json:"driver,omitempty" jsonschema_description:"The outside tool that sends. If absent: our own engine."`
+	Program     string     `json:"program,omitempty" jsonschema_description:"Path of the outside tool. If absent: it is looked for."`
 	From        Pods       `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends, or a list of pods that share the load."`
 	To          string     `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers."`
 

@@ -52,7 +52,7 @@ func (b *builder) load(c LoadConfig, path string) []model.Load {
 		Name: string(c.Name), Protocol: c.Protocol, Arrival: model.Arrival(c.Model),
 		Think: time.Duration(c.Think), Pace: float64(c.Pace), Drop: c.WhenBlocked == "drop",
 		Connections: c.Connections, Duration: time.Duration(c.Duration), Timeout: time.Duration(c.Timeout),
-		Coalesce: time.Duration(c.Coalesce), Spin: time.Duration(c.Spin), Driver: c.Driver, To: c.To,
+		Coalesce: time.Duration(c.Coalesce), Spin: time.Duration(c.Spin), Driver: c.Driver, Program: c.Program, To: c.To,
 	}
 	if b.bad[path] {
 		return []model.Load{l}
@@ -113,6 +113,8 @@ func (b *builder) arrival(c LoadConfig, path string) {
 func (b *builder) engine(c LoadConfig, path string) {
 	if b.given[path+".driver"] != nil {
 		b.oneOf(path+".driver", "driver", c.Driver, b.known.Drivers)
+	} else if b.given[path+".program"] != nil {
+		b.reject(path+".program", "is the path of an outside tool: say which, with driver")
 	}
 	if c.TLS != nil && c.TLS.Insecure && c.TLS.CA != "" {
 		b.reject(path+".tls.insecure", "accepts any certificate: leave out ca, which then means nothing")

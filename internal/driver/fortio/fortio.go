@@ -2,6 +2,7 @@
 package fortio
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -20,6 +21,17 @@ const lead = 50 * time.Millisecond
 
 // Driver drives fortio load.
 type Driver struct{}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.Name,
+		Summary: "Fortio: closed loop, paced or not; latencies in buckets",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
 
 // Tool says how fortio is found.
 func (Driver) Tool() driver.Tool {

@@ -2,11 +2,13 @@
 package h2load
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/driver"
 	ingest "github.com/windtunnel/windtunnel/internal/ingest/h2load"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 // Times that h2load sends before and after the window; what it sends then is
@@ -18,6 +20,17 @@ const (
 
 // Driver drives h2load.
 type Driver struct{}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.Name,
+		Summary: "h2load over HTTP/1.1: closed loop, paced or not; every request",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
 
 // Tool says how h2load is found.
 func (Driver) Tool() driver.Tool {

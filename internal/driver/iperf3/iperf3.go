@@ -2,6 +2,7 @@
 package iperf3
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -21,6 +22,17 @@ const (
 
 // Driver drives iperf3.
 type Driver struct{}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.Name,
+		Summary: "iperf3: TCP streams, and UDP at a fixed rate",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
 
 // config is the part of the tcp and udp protocols' configuration that iperf3 knows.
 type config struct {

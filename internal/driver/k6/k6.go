@@ -27,6 +27,17 @@ const (
 // Driver drives k6 run.
 type Driver struct{}
 
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.Name,
+		Summary: "k6: open loop that drops, or virtual users; every request",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
+
 // Tool says how k6 is found.
 func (Driver) Tool() driver.Tool {
 	return driver.Tool{

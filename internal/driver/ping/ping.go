@@ -2,11 +2,13 @@
 package ping
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/driver"
 	ingest "github.com/windtunnel/windtunnel/internal/ingest/ping"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 // Times that ping sends before and after the window; answers that come then are
@@ -20,6 +22,17 @@ const (
 
 // Driver drives ping.
 type Driver struct{}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.Name,
+		Summary: "iputils ping: ICMP echo",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
 
 // config is the part of the icmp protocol's configuration that ping knows.
 type config struct {

@@ -2,6 +2,7 @@
 package sockperf
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"time"
@@ -25,6 +26,17 @@ const (
 
 // Driver drives sockperf ping-pong and under-load.
 type Driver struct{}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.Name,
+		Summary: "sockperf: round trips over UDP or TCP, one connection",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
 
 // config is the part of the tcp and udp protocols' configuration that sockperf knows.
 type config struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/driver"
 	ingest "github.com/windtunnel/windtunnel/internal/ingest/vegeta"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 // Times that vegeta sends before and after the window; what it sends then is
@@ -22,6 +23,17 @@ const (
 
 // Driver drives vegeta attack.
 type Driver struct{}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.Name,
+		Summary: "vegeta: open loop; every request",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
 
 // Tool says how vegeta is found.
 func (Driver) Tool() driver.Tool {

@@ -2,6 +2,7 @@
 package wrk
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -15,6 +16,17 @@ const lead = 50 * time.Millisecond
 
 // Driver drives wrk.
 type Driver struct{}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.Name,
+		Summary: "wrk: closed loop; the whole distribution",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
 
 // Tool says how wrk is found.
 func (Driver) Tool() driver.Tool {

@@ -2,6 +2,7 @@
 package wrk2
 
 import (
+	"encoding/json"
 	"math"
 	"strconv"
 	"time"
@@ -21,6 +22,17 @@ const (
 
 // Driver drives wrk2.
 type Driver struct{}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[driver.Driver] {
+	return model.Plugin[driver.Driver]{
+		Name:    ingest.NameWrk2,
+		Summary: "wrk2: open loop, response and service times",
+		New: func(config json.RawMessage) (driver.Driver, error) {
+			return Driver{}, model.ReadConfig(config, &struct{}{})
+		},
+	}
+}
 
 // Tool says how wrk2 is found: its program is called wrk, too.
 func (Driver) Tool() driver.Tool {

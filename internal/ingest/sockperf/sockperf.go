@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -23,7 +24,7 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 		about.Arrival = model.ArrivalClosed
 	}
 	duration := about.Duration
-	about.Duration = 0
+	about.Duration, about.From, about.To = 0, time.Time{}, time.Time{}
 	rd := reader{rec: ingest.NewRecorder(Name, about, model.BasisSent), numbers: map[string]float64{}}
 	if err := ingest.Lines(r, rd.line); err != nil {
 		return nil, fmt.Errorf("reading sockperf's log: %w", err)
