@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"runtime/debug"
 	"time"
@@ -19,6 +20,7 @@ func run() int {
 	return cli.Main(context.Background(), cli.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())), Version: version(), Now: time.Now,
+		StderrTerminal: term.IsTerminal(int(os.Stderr.Fd())), Lookup: net.DefaultResolver.LookupNetIP,
 	}, catalog(os.Getenv("XDG_RUNTIME_DIR")))
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
-	"github.com/windtunnel/windtunnel/internal/driver"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
@@ -45,7 +44,6 @@ type Catalog struct {
 	Layers    []model.Plugin[model.Layer]
 	Apps      []model.Plugin[model.App]
 	Protocols agent.Protocols
-	Drivers   []model.Plugin[driver.Driver]
 	Formats   []Format
 	Studies   []Study
 	Witness   runner.Witness
@@ -183,7 +181,7 @@ func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
 func (a *app) known() study.Known {
 	return study.Known{
 		Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names(),
-		Protocols: a.protocols(), Drivers: a.driverNames(),
+		Protocols: a.protocols(),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/audit"
@@ -47,9 +48,13 @@ func (l *Load) Findings() []model.Finding {
 	e := audit.Evidence{Study: model.Study{Loads: []model.Load{l.Load}}, Outcomes: []model.Outcome{l.Outcome()}}
 	var kept []model.Finding
 	for _, f := range audit.Judge(e, audit.Rules()) {
-		if f.Rule != "too few samples" {
-			kept = append(kept, f)
+		if f.Rule == "too few samples" || l.Stopped && f.Rule == "target rate not reached" && l.Load.Pattern.Segments != nil {
+			continue // of a rate that varies, only a part was due
 		}
+		f.Evidence = strings.TrimPrefix(f.Evidence, "trial 0: ")
+		f.Trials, f.Variant, f.Load = nil, "", ""
+		f.Advice = strings.ReplaceAll(f.Advice, "make design.warmup or the load's duration longer", "give a longer --warmup or --duration")
+		kept = append(kept, f)
 	}
 	return kept
 }
