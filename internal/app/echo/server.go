@@ -185,6 +185,10 @@ func (s *server) serveHTTP2() *http.Server {
 }
 
 func (s *server) answerHTTP2(w http.ResponseWriter, r *http.Request) {
+	if isGRPC(r) {
+		s.answerGRPC(w, r)
+		return
+	}
 	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
