@@ -21,9 +21,11 @@ import (
 // is the real one, the server answers on loopback.
 
 type target struct {
-	addr  netip.AddrPort
-	mu    sync.Mutex
-	sites int // provisioned and not closed
+	addr netip.AddrPort
+	// system answers loads instead of an agent and a server; nil: they do.
+	system func(pod string, l model.Load) *model.LoadResult
+	mu     sync.Mutex
+	sites  int // provisioned and not closed
 }
 
 func (t *target) Provision(_ context.Context, topology model.Topology) (model.Site, error) {
@@ -69,7 +71,11 @@ func (p *pod) Start(context.Context, model.Process) (model.Running, error) {
 	r := &running{pipe: ours, done: make(chan struct{})}
 	go func() { //nolint:contextcheck // a process outlives the call that starts it
 		defer close(r.done)
-		defer theirs.Close()                                                           //nolint:errcheck // a pipe in memory
+		defer theirs.Close() //nolint:errcheck // a pipe in memory
+		if p.site.target.system != nil {
+			simulate(theirs, func(l model.Load) *model.LoadResult { return p.site.target.system(p.name, l) })
+			return
+		}
 		_ = agent.Serve(context.Background(), theirs, agent.Protocols{http1.Plugin()}) // ends with the pipe
 	}()
 	return r, nil
