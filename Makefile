@@ -7,7 +7,7 @@ LINT_VERSION  := 2.15.0
 ENVOY := .tools/envoy/envoy/_bin/envoy
 LINT  := .tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build run test check fmt envoy web test-web bench-lab schema clean
+.PHONY: help build run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,23 @@ test-web: ## test the report page, in a real browser too
 	@scripts/need npm nodejs npm
 	@scripts/need chromium chromium
 	cd web && npm ci --no-audit --no-fund && npm run check && npm test && npm run e2e
+
+bench: .tools/benchstat ## benchmark the hot paths; BASE=main compares with that commit, else with bench/baseline.txt
+	bench/hot $(BASE)
+
+bench-baseline: ## keep the last benchmarks as bench/baseline.txt
+	cp bench/new.txt bench/baseline.txt
+
+.tools/benchstat: tools/go.mod
+	@scripts/need go go
+	cd tools && $(GO) build -o ../$@ golang.org/x/perf/cmd/benchstat
+
+# The peers that cannot be installed are left out; BENCH='-rounds 1 -peers-dir ~/peers' and the like.
+bench-engine: build ## measure the load engine beside its peers, and write docs/engine.md
+	bench/peers
+	$(GO) test -count 1 -run Alloc ./internal/load/...
+	$(GO) build -trimpath -o bin/bench-engine ./bench/engine
+	bin/bench-engine -out docs/engine.md $(BENCH)
 
 bench-lab: ## measure the lab: 1,000 pods on 10 nodes
 	$(GO) test -run '^$$' -bench ThousandPods -benchtime 5x ./internal/target/lab

@@ -55,6 +55,7 @@ const (
 	metricSent       metric = "datagrams sent"
 	metricCounted    metric = "datagrams counted"
 	metricArrived    metric = "datagrams at the interface"
+	metricDropped    metric = "datagrams dropped by the socket"
 	metricMiscounted metric = "datagrams miscounted"
 	metricLoss       metric = "loss"
 )

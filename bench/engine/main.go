@@ -120,7 +120,7 @@ func bench(ctx context.Context, o options, target *lab.Target, out, progress io.
 	}
 	found := slices.DeleteFunc(slices.Clone(all), func(t *tool) bool { return t.path == "" })
 	f := newFigures(o.rounds)
-	if err = o.measure(ctx, plan(b, found, o.window), f, progress); err != nil {
+	if err = o.measure(ctx, append(plan(b, found, o.window), planStreams(b, found, o.window)...), f, progress); err != nil {
 		return exitFailed, err
 	}
 	r := newReport(o, target.Host(), all, f, missing)

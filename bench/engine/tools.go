@@ -84,7 +84,7 @@ func tools(b *bed, o options) ([]*tool, error) {
 	}
 	c := strconv.Itoa(connections)
 	return []*tool{
-		windtunnel(c, o.program), wrk(c), wrk2(c), h2load(c, message), fortio(c), oha(c), k6(c, script, filepath.Join(b.dir, "k6.json")), vegeta(c), ghz(c, proto),
+		windtunnel(c, o.program), wrk(c), wrk2(c), h2load(c, message), fortio(c), oha(c), k6(c, script, filepath.Join(b.dir, "k6.json")), vegeta(c), ghz(c, proto), iperf3(), sockperf(),
 	}, nil
 }
 
@@ -116,7 +116,8 @@ func versionIn(out string) string {
 			return w
 		}
 	}
-	return "unknown"
+	first, _, _ := strings.Cut(strings.TrimSpace(out), "\n") // such as "dev"
+	return first
 }
 
 // findProgram looks in folders first, then in the search path.

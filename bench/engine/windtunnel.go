@@ -18,6 +18,10 @@ func windtunnel(c, program string) *tool {
 		open: func(url string, rate int, d time.Duration) []string {
 			return load(url, d, "--rate", strconv.Itoa(rate))
 		},
+		grpc: func(addr string, d time.Duration) []string {
+			// The last flag wins: one connection, with as many streams.
+			return append(load("grpc://"+addr+healthMethod, d), "--connections", "1", "--set", "streams="+c)
+		},
 		read: readWindtunnel,
 	}
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+// grid is n arrivals, each moved by what move says.
+func grid(n int, rate float64, move func(k int) time.Duration) []int64 {
+	const phase = 1_700_000_000_123_456_789
+	at := make([]int64, n)
+	for k := range at {
+		at[k] = phase + int64(float64(k)/rate*1e9) + int64(move(k))
+	}
+	return at
+}
+
+func TestDispersion(t *testing.T) {
+	t.Parallel()
+	const rate = 1000.0
+	tests := []struct {
+		name string
+		at   []int64
+		want time.Duration
+	}{
+		{"none", nil, 0},
+		{"on the grid", grid(1000, rate, func(int) time.Duration { return 0 }), 0},
+		{"all late by as much", grid(1000, rate, func(int) time.Duration { return time.Second }), 0},
+		{"every tenth late", grid(1000, rate, func(k int) time.Duration { return time.Duration(k%10/9) * 300 * time.Microsecond }), 300 * time.Microsecond},
+		{"one in 200 late", grid(1000, rate, func(k int) time.Duration { return time.Duration(k%200/199) * 300 * time.Microsecond }), 0},
+		{"in tens", grid(1000, rate, func(k int) time.Duration { return -time.Duration(k%10) * time.Millisecond }), 5 * time.Millisecond},
+		// 1 % too slow drifts by 10 us each request: 10 ms in all, 5 to either side.
+		{"too slow", grid(1000, rate/1.01, func(int) time.Duration { return 0 }), 4945 * time.Microsecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			slices.Reverse(tt.at) // the order in which they were kept does not matter
+			if got := dispersion(tt.at, rate); (got - tt.want).Abs() > 10*time.Microsecond {
+				t.Errorf("dispersion = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAchieved(t *testing.T) {
+	t.Parallel()
+	if got := achieved(grid(501, 250, func(int) time.Duration { return 0 })); math.Abs(got-250) > 1e-6 {
+		t.Errorf("achieved = %g, want 250", got)
+	}
+}
+
+func TestStallTruth(t *testing.T) {
+	t.Parallel()
+	// 10,000 requests, one a millisecond: a hundred are above p99, so it is the
+	// 101st longest wait, and p99.9 the 11th.
+	for q, want := range map[float64]time.Duration{0.99: 400 * time.Millisecond, 0.999: 490 * time.Millisecond, 0.5: 0} {
+		if got := stallTruth(1000, 10_000, 500*time.Millisecond, q); (got - want).Abs() > time.Microsecond {
+			t.Errorf("true quantile %g = %s, want %s", q, got, want)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	f := newFigures(3)
+	at := func(tool string) figure { return figure{partFast, tool, metricCPU} }
+	for round, v := range [][2]float64{{3, 4}, {6, 6}, {3, 5}} {
+		f.record(round, at(ours), v[0])
+		f.record(round, at("wrk"), v[1])
+	}
+	tests := []struct {
+		name    string
+		budget  budget
+		missing []string
+		want    verdict
+		absent  bool
+	}{
+		{"the median of ratios holds", budget{ours: at(ours), peer: "wrk", limit: 0.80, show: us}, nil, held, false},
+		{"it does not", budget{ours: at(ours), peer: "wrk", limit: 0.70, show: us}, nil, missed, false},
+		{"no peer", budget{ours: at(ours), peer: "fortio", limit: 0.70, show: us}, []string{"fortio"}, notMeasured, true},
+		{"a peer that failed", budget{ours: at(ours), peer: "fortio", limit: 0.70, show: us}, nil, notMeasured, false},
+		{"at least", budget{ours: at(ours), peer: "wrk", limit: 0.70, atLeast: true, show: us}, nil, held, false},
+		{"without a peer", budget{ours: at(ours), limit: 2, show: us}, nil, missed, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			if got := tt.budget.judge(f, tt.missing); got.verdict != tt.want || got.absent != tt.absent {
+				t.Errorf("judge = %s, absent %t; want %s, %t", got.verdict, got.absent, tt.want, tt.absent)
+			}
+		})
+	}
+}
+
+func TestHistogramBudget(t *testing.T) {
+	t.Parallel()
+	if got := histogramError(); got <= 0 || got > maxHistogramError {
+		t.Errorf("histogram's error = %g, want above 0 and at most %g", got, maxHistogramError)
+	}
+	if !mergesExactly() {
+		t.Error("merged histograms differ from the whole")
+	}
+}
