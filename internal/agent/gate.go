@@ -36,8 +36,9 @@ func Gate(ctx context.Context, j GateJob, protocols Protocols) (model.Ready, err
 	if err != nil {
 		return g.ready, err
 	}
-	if g.network, err = network(p); err != nil {
-		return g.ready, err
+	g.network = network(p)
+	if a, ok := p.(load.Anonymous); ok && a.Anonymous() {
+		g.job.Identities = nil // answers cannot tell
 	}
 	if len(j.Targets) == 0 || j.Streak < 1 {
 		return g.ready, fmt.Errorf("gating load %s: %d targets and a streak of %d; both must be at least 1", j.Load.Name, len(j.Targets), j.Streak)
@@ -73,15 +74,12 @@ func Gate(ctx context.Context, j GateJob, protocols Protocols) (model.Ready, err
 	return g.ready, nil
 }
 
-func network(p load.Protocol) (string, error) {
+func network(p load.Protocol) string {
 	n, ok := p.(load.Networker)
 	if !ok {
-		return string(load.TCP), nil
+		return string(load.TCP)
 	}
-	if n.Network() == load.ICMP {
-		return "", &model.UnsupportedError{What: "a ready gate over ICMP", Missing: "it speaks TCP and UDP only"}
-	}
-	return string(n.Network()), nil
+	return string(n.Network())
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -137,6 +135,9 @@ func (g *gating) connection(ctx context.Context, to netip.AddrPort, s load.Sessi
 
 func (g *gating) dial(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: limit}
+	if g.network == string(load.ICMP) {
+		return load.DialICMP(to.Addr())
+	}
 	if g.tls == nil {
 		return dialer.DialContext(ctx, g.network, to.String())
 	}

@@ -162,7 +162,7 @@ func (w *worker) replace(c *conn, now int64) {
 // reopen replaces a socket that the peer has closed in good order, ahead of the
 // next request. A peer that answers nothing is left to the requests.
 func (w *worker) reopen(c *conn, now int64) {
-	if w.schedule != nil && c.answered && c.state == down && now < w.end {
+	if w.schedule != nil && !w.reconnects && c.answered && c.state == down && now < w.end {
 		w.dial(c, now)
 	}
 }
@@ -370,7 +370,7 @@ func (w *worker) deliver(c *conn, b []byte, now int64) {
 	case c.replier != nil:
 		c.out = c.replier.Reply(c.out)
 	}
-	c.corked = true // one write for all that follows from one read
+	c.corked = w.network == TCP // one write for all that follows from one read; of datagrams each is a request
 	for i := range got {
 		w.release(&c.slots[got[i].ID], now)
 	}

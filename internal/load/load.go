@@ -96,6 +96,15 @@ type Multiplexer interface{ Streams() int }
 // Networker is a Protocol that does not run over TCP.
 type Networker interface{ Network() Network }
 
+// Reconnecter is a Protocol of which, if Reconnects says so, every request has a
+// connection of its own, and opening that is part of the request: no connection
+// is opened ahead of it.
+type Reconnecter interface{ Reconnects() bool }
+
+// Anonymous is a Protocol of which, if Anonymous says so, answers cannot say who
+// gave them.
+type Anonymous interface{ Anonymous() bool }
+
 // Replier is a Session that has something to say besides requests, such as
 // window updates: Reply, called after every Feed, appends it to dst.
 type Replier interface{ Reply(dst []byte) []byte }
@@ -124,7 +133,7 @@ type Network string
 const (
 	TCP  Network = "tcp"
 	UDP  Network = "udp"  // one request, one datagram
-	ICMP Network = "icmp" // echo requests on an unprivileged socket
+	ICMP Network = "icmp" // echo requests on an unprivileged socket, or a raw one
 )
 
 // Answer is one complete response. Identity and Header are valid until the
@@ -235,6 +244,9 @@ type run struct {
 	clock   clock
 	network Network
 	streams int
+	// reconnects says that no connection is opened ahead of its request.
+	reconnects bool
+
 	shards  int   // generators that send the load together
 	pace    int64 // time between two turns of a slot of a paced closed loop; 0: not paced
 	workers []*worker
@@ -265,6 +277,9 @@ func prepare(ctx context.Context, j Job) (*run, error) {
 	}
 	if n, ok := j.Protocol.(Networker); ok {
 		r.network = n.Network()
+	}
+	if c, ok := j.Protocol.(Reconnecter); ok {
+		r.reconnects = c.Reconnects()
 	}
 	if m, ok := j.Protocol.(Multiplexer); ok {
 		r.streams = max(m.Streams(), 1)

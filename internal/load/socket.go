@@ -101,6 +101,9 @@ func socket(network Network, to address) (fd int, opening bool, err error) {
 		}
 	}
 	fd, err = syscall.Socket(to.family, kind|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, proto)
+	if network == ICMP && errors.Is(err, syscall.EACCES) { // not in net.ipv4.ping_group_range
+		fd, err = syscall.Socket(to.family, syscall.SOCK_RAW|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, proto)
+	}
 	if err != nil {
 		return -1, false, err
 	}

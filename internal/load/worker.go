@@ -107,7 +107,9 @@ func (w *worker) connectAll() {
 	now := w.clock.now()
 	limit := now + min(w.job.Load.Timeout, connectLimit).Nanoseconds()
 	for _, c := range w.conns {
-		w.dial(c, now)
+		if !w.reconnects {
+			w.dial(c, now)
+		}
 	}
 	for w.opening() && now < limit && !w.stop.Load() {
 		for i := range w.poller.wait(min(longestWait, limit-now)) {

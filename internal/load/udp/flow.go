@@ -184,7 +184,7 @@ func (r *run) send(begun bool) error {
 			continue
 		}
 		n := r.together(k, now)
-		if !begun {
+		if !begun || now >= r.window.End { // too late, too: it is unsent
 			r.count(k, n, 0, now)
 			k += uint64(n) //nolint:gosec // G115: at least 1
 			continue
