@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
@@ -70,8 +71,8 @@ func catalog(runtimeDir string) cli.Catalog {
 			{Name: "json", Summary: "the report's model", Format: json.Format{}},
 		},
 		Witness: wire.Witness{},
-		Echo: func(ctx context.Context, listen, identity string) error {
-			return echo.Serve(ctx, echo.Options{Listen: listen, Identity: identity})
+		Echo: func(ctx context.Context, listen, identity string, ready func(net.Addr)) error {
+			return echo.Serve(ctx, echo.Options{Listen: listen, Identity: identity, Ready: ready})
 		},
 	}
 	for _, s := range studies.List() {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/driver"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
@@ -44,10 +46,12 @@ type Catalog struct {
 	Layers    []model.Plugin[model.Layer]
 	Apps      []model.Plugin[model.App]
 	Protocols agent.Protocols
+	Drivers   []model.Plugin[driver.Driver]
 	Formats   []Format
 	Studies   []Study
 	Witness   runner.Witness
-	Echo      func(ctx context.Context, listen, identity string) error
+	// Echo serves until the context ends; ready is told where it listens.
+	Echo func(ctx context.Context, listen, identity string, ready func(net.Addr)) error
 }
 
 // Format is a report format: its name is the file's ending too.
@@ -181,7 +185,7 @@ func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
 func (a *app) known() study.Known {
 	return study.Known{
 		Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names(),
-		Protocols: a.protocols(),
+		Protocols: a.protocols(), Drivers: a.driverNames(),
 	}
 }
 

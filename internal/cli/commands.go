@@ -342,17 +342,6 @@ func (a *app) versionCommand() *cobra.Command {
 	}
 }
 
-func (a *app) echoCommand() *cobra.Command {
-	var listen, identity string
-	c := &cobra.Command{
-		Use: "echo", Short: "Serve HTTP/1.1 and h2c, to measure against", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.catalog.Echo(cmd.Context(), listen, identity) },
-	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "address to listen on")
-	c.Flags().StringVar(&identity, "identity", "echo", "stamped on every answer as x-windtunnel-identity")
-	return c
-}
-
 // pipe joins standard input and output.
 type pipe struct {
 	io.Reader

@@ -26,22 +26,23 @@ type setting struct {
 	keys        map[string]string // the key, by protocol
 	// value turns what was given into the key's value; nil: as it is.
 	value func(string) (any, error)
+	modes map[string]string // the mode that is meant, by protocol
 }
 
 // settings are the flags of protocols.
 func settings() []setting {
 	both := func(key string) map[string]string { return map[string]string{"http1": key, "http2": key} }
 	return []setting{
-		{"method", "X", "method", "HTTP method (default GET; POST with --data)", both("method"), nil},
-		{"call", "", "method", "gRPC method as package.Service/Method (default: our own Echo)", map[string]string{"grpc": "method"}, nil},
-		{"message", "", "json", "gRPC request as JSON, or @file", map[string]string{"grpc": "message"}, asJSON},
-		{"reflection", "", "", "learn the gRPC method's types from the server", map[string]string{"grpc": "reflection"}, asTrue},
-		{"stream", "", "", "TCP: as many bytes as go through, not requests", map[string]string{"tcp": "mode"}, func(string) (any, error) { return "stream", nil }},
-		{"direction", "", "direction", "TCP stream: up, down or both", map[string]string{"tcp": "direction"}, nil},
-		{"request-size", "", "bytes", "TCP, UDP: bytes of a request", map[string]string{"tcp": "request", "udp": "request"}, asBytes},
-		{"response-size", "", "bytes", "TCP, UDP: bytes of an answer", map[string]string{"tcp": "response", "udp": "response"}, asBytes},
-		{"size", "", "bytes", "UDP, ICMP: payload of a datagram", map[string]string{"udp": "size", "icmp": "size"}, asBytes},
-		{"bitrate", "", "rate", "UDP flow, TCP stream: bits per second, as 100Mbit/s", map[string]string{"udp": "bitrate", "tcp": "bitrate"}, asBitRate},
+		{"method", "X", "method", "HTTP method (default GET; POST with --data)", both("method"), nil, nil},
+		{"call", "", "method", "gRPC method as package.Service/Method (default: our own Echo)", map[string]string{"grpc": "method"}, nil, nil},
+		{"message", "", "json", "gRPC request as JSON, or @file", map[string]string{"grpc": "message"}, asJSON, nil},
+		{"reflection", "", "", "learn the gRPC method's types from the server", map[string]string{"grpc": "reflection"}, asTrue, nil},
+		{"stream", "", "", "TCP: as many bytes as go through, not requests", map[string]string{"tcp": "mode"}, func(string) (any, error) { return "stream", nil }, nil},
+		{"direction", "", "direction", "TCP stream: up, down or both", map[string]string{"tcp": "direction"}, nil, map[string]string{"tcp": "stream"}},
+		{"request-size", "", "bytes", "TCP, UDP: bytes of a request", map[string]string{"tcp": "request", "udp": "request"}, asBytes, nil},
+		{"response-size", "", "bytes", "TCP, UDP: bytes of an answer", map[string]string{"tcp": "response", "udp": "response"}, asBytes, nil},
+		{"size", "", "bytes", "UDP flow, ICMP: payload of a datagram", map[string]string{"udp": "size", "icmp": "size"}, asBytes, map[string]string{"udp": "flow"}},
+		{"bitrate", "", "rate", "UDP flow, TCP stream: bits per second, as 100Mbit/s", map[string]string{"udp": "bitrate", "tcp": "bitrate"}, asBitRate, map[string]string{"tcp": "stream", "udp": "flow"}},
 	}
 }
 
@@ -142,6 +143,9 @@ func (f *loadFlags) setting(o setting, t target, c map[string]any, p *problems) 
 	if !ok {
 		p.add("--%s: is for %s, not %s", o.name, strings.Join(slices.Sorted(maps.Keys(o.keys)), " and "), t.protocol)
 		return
+	}
+	if mode := o.modes[t.protocol]; mode != "" {
+		c["mode"] = mode
 	}
 	text, err := content(f.settings[o.name].value)
 	if err == nil && o.value != nil {
