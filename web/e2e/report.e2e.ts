@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { makeFlows } from "../test/fixtures/flows";
 import { make } from "../test/fixtures/make";
 import type { Model } from "../src/model";
 import { launch } from "./browser";
@@ -406,6 +407,26 @@ describe("other data", () => {
     await shows(bare, async (page) => {
       expect(await page.locator("h1").textContent()).toBe("bare");
       expect(await page.locator(".warnings").textContent()).toContain("not complete");
+    });
+  });
+
+  test("flows: goodput and loss first, no latency anywhere, each trial over time", async () => {
+    const flows = makeFlows();
+    await shows(flows, async (page) => {
+      const heads = async (i: number): Promise<string[]> => page.locator("#summary table").nth(i).locator("thead button").allTextContents();
+      expect((await heads(0)).slice(1, 5)).toEqual(["goodput", "goodput up", "goodput down", "differencegoodput"]);
+      expect((await heads(1)).slice(1, 3)).toEqual(["loss", "differenceloss"]);
+      expect(await page.locator("main").textContent()).not.toContain("response");
+      expect(await page.locator("#effects svg[role=img]").count()).toBe(2);
+      await page.locator("#effects select").selectOption("loss");
+      expect(await page.locator("#effects svg[role=img]").count()).toBe(1);
+      const packets = flows.trials.find((t) => t.load === "packets" && t.variant === "envoy" && t.state === "done");
+      await page.locator("#latency select").selectOption(String(packets?.index));
+      expect(await page.locator("#latency svg[role=img]").getAttribute("aria-label")).toMatch(/loss up to 0\.2\d*.%/);
+      await page.locator("#resources button", { hasText: "CPU per work done" }).click();
+      expect(await page.locator("#resources .caption").first().textContent()).toContain("CPU per Gbit");
+      await page.setViewportSize({ width: 360, height: 800 });
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
     });
   });
 

@@ -8,6 +8,8 @@ import { sheetOf, sorted } from "../src/parts/table";
 import { logTicks, quantileTicks, spread } from "../src/parts/axis";
 import { layout, splitHop } from "../src/sections/layout";
 import { ranges } from "../src/sections/findings";
+import { spans } from "../src/sections/flows";
+import { makeFlows } from "./fixtures/flows";
 import { make } from "./fixtures/make";
 
 const model = make({ blocks: 6, timelines: 2 });
@@ -50,6 +52,13 @@ test("effects are paired by block; failed trials leave their block out", () => {
   expect(all[3]?.difference).toBeCloseTo((other?.value ?? 0) - (base?.value ?? 0), 12);
   const failed = model.trials.find((t) => t.state === "failed");
   expect(pairs(view, failed?.variant ?? "", failed?.load ?? "", "response.p50").map((p) => p.block)).not.toContain(failed?.block);
+});
+
+test("a load's main metrics are those that the model has", () => {
+  const flows = viewOf(parse(JSON.stringify(makeFlows())));
+  expect(flows.main(flows.model.loads[1]!).map((m) => m.name)).toEqual(["loss", "goodput", "jitter", "cpu.gbit.total"]);
+  expect(flows.main({ ...flows.model.loads[1]!, main: ["loss", "unknown"] }).map((m) => m.name)).toEqual(["loss"]);
+  expect(spans([1, 1, 0.5])).toEqual([{ x1: 0, x2: 1 }, { x1: 1, x2: 2 }, { x1: 2, x2: 2.5 }]);
 });
 
 test("invalid values are in no pair", () => {

@@ -21,9 +21,14 @@ export function Effects(): JSX.Element {
       </Section>
     );
   }
+  // Loads of several kinds have no metric in common: unless the reader chose
+  // one, each shows what it is run for.
+  const chosen = compared.find((m) => m.name === state.metric);
+  const mixed = new Set(view.model.loads.map((l) => view.main(l)[0]?.name)).size > 1;
   const tools = (
     <>
-      <Select label="metric" value={metric.name} onChange={(m) => set({ metric: m })}>
+      <Select label="metric" value={chosen || !mixed ? metric.name : ""} onChange={(m) => set({ metric: m })}>
+        {mixed && <option value="">of each load its own</option>}
         {compared.map((m) => (
           <option key={m.name} value={m.name}>
             {metricLabel(m)}
@@ -36,12 +41,9 @@ export function Effects(): JSX.Element {
   );
   return (
     <Section id="effects" title="Differences" tools={tools} lead={<>Each variant against <b>{view.baseline}</b>: estimate, interval and{state.dots ? " every block (small dots)." : " nothing else."} The grey band is the noise floor: the baseline against itself.</>}>
-      {loads.map((l) => {
-        const has = (m: Metric): boolean => view.model.comparisons.some((c) => c.load === l.name && c.metric === m.name);
-        // Unless the reader chose one, a load without that metric shows what it is run for.
-        const own = has(metric) || state.metric !== "" ? metric : (view.main(l).find(has) ?? metric);
-        return <Forest key={l.name} load={l} metric={own} />;
-      })}
+      {loads.map((l) => (
+        <Forest key={l.name} load={l} metric={mixed ? (chosen ?? view.main(l)[0] ?? metric) : metric} />
+      ))}
     </Section>
   );
 }

@@ -47,7 +47,7 @@ interface Step {
 }
 
 const top = { height: 230, marginTop: 10, marginBottom: 8 };
-const strip = { height: 112, marginTop: 24, marginBottom: 36 };
+const strip = { height: 116, marginTop: 24, marginBottom: 40 };
 const sides = { marginLeft: 74, marginRight: 14 };
 
 function draw(f: Flow, width: number): Drawn {

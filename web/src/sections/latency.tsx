@@ -76,7 +76,7 @@ function sum(xs: number[]): number {
 }
 
 const top = { height: 300, marginTop: 8, marginBottom: 8 };
-const strip = { height: 92, marginTop: 22, marginBottom: 36 };
+const strip = { height: 96, marginTop: 22, marginBottom: 40 };
 const sides = { marginLeft: 58, marginRight: 14 };
 
 function draw(t: Timeline, width: number): Drawn {

@@ -69,7 +69,9 @@ function columns(view: View, load: Load): Column<Variant>[] {
     all.push(valueColumn(view, load.name, m, ...heads(m)));
     const next = metrics[i + 1];
     if (first && group(m) === group(first) && (next === undefined || group(next) !== group(first))) {
-      all.push(differenceColumn(view, load.name, first), ratioColumn(view, load.name, first));
+      all.push(differenceColumn(view, load.name, first));
+      // A loss of nothing has no ratio.
+      if (view.model.comparisons.some((c) => c.load === load.name && c.metric === first.name && c.ratio)) all.push(ratioColumn(view, load.name, first));
     }
   });
   all.push({
