@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/app/echo"
 	"github.com/windtunnel/windtunnel/internal/echopb"
 	"github.com/windtunnel/windtunnel/internal/load"
@@ -209,5 +210,17 @@ func TestReflectionThatFails(t *testing.T) {
 		if _, err := p.Prepare(t.Context(), load.Peer{Authority: "server", Targets: []netip.AddrPort{to}}); err == nil {
 			t.Errorf("%s: there is no such service", name)
 		}
+	}
+}
+
+// The ready gate waits for each answer before it says anything more.
+func TestReadyGate(t *testing.T) {
+	t.Parallel()
+	l := model.Load{Name: "test", Protocol: Name, Arrival: model.ArrivalClosed, Connections: 1, Timeout: time.Second}
+	ready, err := agent.Gate(t.Context(), agent.GateJob{
+		Load: l, Targets: []netip.AddrPort{ours(t)}, Host: "server", Streak: 5, Timeout: 10 * time.Second, Identities: []string{"me"},
+	}, agent.Protocols{Plugin()})
+	if err != nil || !ready.Passed || ready.Headers["content-type"] != "application/grpc" {
+		t.Errorf("%+v, %v", ready, err)
 	}
 }
