@@ -15,8 +15,7 @@ export function FlowChart(props: { flow: Flow; name: string }): JSX.Element {
       title={`goodput over time, ${name}`}
       caption={
         <>
-          <h3>{name}</h3>
-          {both && <span>line: from the generator; dashes: to it</span>}
+          <h3>{name}</h3> {both && <span>line: from the generator; dashes: to it</span>}
         </>
       }
       description={describe(flow)}
@@ -56,6 +55,7 @@ function draw(f: Flow, width: number): Drawn {
   const steps = (ys: number[]): Step[] => at.map((s, i) => ({ ...s, y: ys[i] ?? 0 }));
   const upper = goodput(f, steps, width, end);
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("overflow", "visible");
   svg.setAttribute("width", String(width));
   svg.setAttribute("height", String(top.height + strip.height));
   svg.setAttribute("viewBox", `0 0 ${width} ${top.height + strip.height}`);
