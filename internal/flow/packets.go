@@ -166,7 +166,7 @@ func (p *Packet) read(b []byte) {
 // Answer sends a datagram to where another came from. What cannot be sent now
 // is lost, as on the way.
 func (p *Packets) Answer(to *Addr, b []byte) {
-	_, _, _ = syscall.Syscall6(syscall.SYS_SENDTO, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+	_, _, _ = syscall.Syscall6(syscall.SYS_SENDTO, uintptr(p.fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), //nolint:gosec // G103: the kernel only reads, during the call
 		syscall.MSG_DONTWAIT, uintptr(unsafe.Pointer(&to.name)), uintptr(to.size)) //nolint:gosec // G103: the kernel only reads, during the call
 }
 

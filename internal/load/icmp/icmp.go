@@ -176,5 +176,5 @@ func checksum(b []byte) uint16 {
 	for sum>>16 != 0 {
 		sum = sum>>16 + sum&0xffff
 	}
-	return ^uint16(sum) //nolint:gosec // G115: folded
+	return ^uint16(sum)
 }

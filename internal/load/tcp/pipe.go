@@ -159,7 +159,7 @@ func (p *pipe) move() {
 
 // going says whether the stream goes on.
 func (p *pipe) going(now int64) bool {
-	return now < p.window.End && !p.stop.Load() && !p.dead.Load()
+	return now < p.end.Load() && !p.stop.Load() && !p.dead.Load()
 }
 
 // send sends, and in between hears what the server has received: a goroutine of
@@ -236,7 +236,7 @@ func (e *ears) take(now int64, n int, err error) error {
 		if err := e.pipe.add(report); err != nil {
 			return err
 		}
-		if e.done = report.At >= e.pipe.window.End; e.done {
+		if e.done = report.At >= e.pipe.end.Load(); e.done {
 			return nil
 		}
 	}
@@ -262,7 +262,7 @@ func (p *pipe) receive() error {
 	_, err := p.stream.Receive(flow.Sink{
 		Block: p.config.Block, Discard: p.config.SkipCopy, Patience: p.job.Load.Timeout,
 		Each: func(now int64, total uint64) bool {
-			if now < next && now < p.window.End {
+			if now < next && now < p.end.Load() {
 				return true
 			}
 			next = now + p.every.Nanoseconds()
@@ -272,7 +272,7 @@ func (p *pipe) receive() error {
 	if err != nil || p.stop.Load() {
 		return err
 	}
-	if n := len(p.received); n == 0 || p.received[n-1].At < p.window.End {
+	if n := len(p.received); n == 0 || p.received[n-1].At < p.end.Load() {
 		return io.ErrUnexpectedEOF
 	}
 	if p.stream.CloseWrite() == nil {
@@ -295,17 +295,22 @@ func (p *pipe) trailer() {
 		case n > 0:
 			b = b[:len(b)+n]
 		case err == nil: // the stream's end
-			t, _, err := flow.ParseTrailer(b)
-			if err != nil {
-				return
-			}
-			p.info = t.Info
-			for _, r := range t.Retransmits {
-				p.retransmits = append(p.retransmits, flow.Report{At: r.At - p.offset, Bytes: r.Bytes})
-			}
+			p.learn(b)
 			return
 		case !errors.Is(err, flow.ErrStalled) || p.clock.Now() >= limit:
 			return
 		}
+	}
+}
+
+// learn takes a trailer, if there is one.
+func (p *pipe) learn(b []byte) {
+	t, _, err := flow.ParseTrailer(b)
+	if err != nil {
+		return
+	}
+	p.info = t.Info
+	for _, r := range t.Retransmits {
+		p.retransmits = append(p.retransmits, flow.Report{At: r.At - p.offset, Bytes: r.Bytes})
 	}
 }

@@ -45,6 +45,7 @@ type run struct {
 	pipes  []*pipe
 	start  int64
 	window model.Window
+	end    atomic.Int64 // of the window; earlier than planned if the load is finished
 	stop   atomic.Bool
 	cpu    [2]time.Duration // at the window's edges
 }
@@ -64,20 +65,15 @@ func (p Streams) Flow(ctx context.Context, j load.Job) (*model.LoadResult, model
 	r := &run{config: p.config, job: j, clock: flow.NewClock()}
 	r.every = max(readEvery, (j.Warmup+l.Duration)/maxReadings)
 	defer context.AfterFunc(ctx, func() { r.stop.Store(true) })()
-	for i := range l.Connections {
-		to := j.Targets[i%len(j.Targets)]
-		if p.config.Direction != directionDown {
-			r.pipes = append(r.pipes, &pipe{run: r, to: to, up: true})
-		}
-		if p.config.Direction != directionUp {
-			r.pipes = append(r.pipes, &pipe{run: r, to: to})
-		}
-	}
+	r.lay()
 	r.all(func(p *pipe) { p.open(ctx) })
 	defer r.close()
-	r.start = r.clock.Now() + startDelay.Nanoseconds()
+	if r.start = j.Start; r.start == 0 {
+		r.start = r.clock.Now() + startDelay.Nanoseconds()
+	}
 	r.window.Start = r.start + j.Warmup.Nanoseconds()
 	r.window.End = r.window.Start + l.Duration.Nanoseconds()
+	r.end.Store(r.window.End)
 	if j.OnWindow != nil {
 		j.OnWindow(r.window)
 	}
@@ -86,12 +82,27 @@ func (p Streams) Flow(ctx context.Context, j load.Job) (*model.LoadResult, model
 		defer close(watched)
 		r.watch()
 	}()
+	go r.finish(watched)
 	r.all((*pipe).move)
 	<-watched
+	r.window.End = r.end.Load()
 	if ctx.Err() != nil {
 		return nil, r.window, fmt.Errorf("running load %s: %w", l.Name, context.Cause(ctx))
 	}
 	return r.result(), r.window, nil
+}
+
+// lay makes the pipes, not yet open.
+func (r *run) lay() {
+	for i := range r.job.Load.Connections {
+		to := r.job.Targets[i%len(r.job.Targets)]
+		if r.config.Direction != directionDown {
+			r.pipes = append(r.pipes, &pipe{run: r, to: to, up: true})
+		}
+		if r.config.Direction != directionUp {
+			r.pipes = append(r.pipes, &pipe{run: r, to: to})
+		}
+	}
 }
 
 // all does something with all pipes at once, and waits.
@@ -109,13 +120,22 @@ func (r *run) close() {
 	}
 }
 
+// finish ends the window early if the job says so; until done.
+func (r *run) finish(done <-chan struct{}) {
+	select {
+	case <-r.job.Finish: // never, if there is none
+		r.end.Store(min(r.window.End, max(r.clock.Now(), r.window.Start+1)))
+	case <-done:
+	}
+}
+
 // watch reads this process's CPU time at the window's edges, and reports
 // progress in between.
 func (r *run) watch() {
-	edges := [...]int64{r.window.Start, r.window.End}
+	edges := [...]func() int64{func() int64 { return r.window.Start }, r.end.Load}
 	for i, edge := range edges {
-		for now := r.clock.Now(); now < edge && !r.stop.Load(); now = r.clock.Now() {
-			r.sleep(min(edge, now+progressEvery.Nanoseconds()))
+		for now := r.clock.Now(); now < edge() && !r.stop.Load(); now = r.clock.Now() {
+			r.sleep(min(edge(), now+progressEvery.Nanoseconds()))
 			if r.job.OnProgress != nil {
 				r.job.OnProgress(r.progress())
 			}
@@ -200,7 +220,7 @@ func (r *run) stream() *model.StreamResult {
 	if known > 0 {
 		s.RTT = rtts / time.Duration(known)
 	}
-	length := flow.IntervalLength(r.job.Load.Duration)
+	length := flow.IntervalLength(r.window.Duration())
 	var before model.StreamResult
 	for from := r.window.Start; from < r.window.End; from += length.Nanoseconds() {
 		to := min(from+length.Nanoseconds(), r.window.End)

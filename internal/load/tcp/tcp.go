@@ -3,10 +3,12 @@
 package tcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/windtunnel/windtunnel/internal/flow"
 	"github.com/windtunnel/windtunnel/internal/load"
@@ -76,49 +78,57 @@ func New(config json.RawMessage) (load.Protocol, error) {
 	return exchanges{c}, nil
 }
 
+// fill takes the defaults for what is not given, and returns all that cannot be.
 func (c *Config) fill() error {
+	if c.Mode == "" {
+		c.Mode = modeRequest
+	}
+	stream := c.Mode == modeStream
 	var errs []error
+	for _, key := range []struct {
+		name  string
+		given bool
+		of    bool
+	}{
+		{"request", c.Request != 0, !stream},
+		{"response", c.Response != 0, !stream},
+		{"raw", c.Raw, !stream},
+		{"direction", c.Direction != "", stream},
+		{"block", c.Block != 0, stream},
+		{"bitrate", c.Bitrate != 0, stream},
+		{"zerocopy", c.Zerocopy, stream},
+		{"skip_receive_copy", c.SkipCopy, stream},
+	} {
+		if key.given && !key.of {
+			errs = append(errs, &model.ConfigError{Key: key.name, Text: "has no meaning in mode " + c.Mode})
+		}
+	}
+	c.Request = cmp.Or(c.Request, defaultSize)
+	if c.Raw {
+		c.Response = cmp.Or(c.Response, c.Request)
+	}
+	c.Response = cmp.Or(c.Response, defaultSize)
+	c.Direction = cmp.Or(c.Direction, directionUp)
+	c.Block = cmp.Or(c.Block, defaultBlock)
+	return errors.Join(append(errs, c.bounds()...)...)
+}
+
+// bounds are all values that cannot be.
+func (c *Config) bounds() (errs []error) {
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {
 			errs = append(errs, &model.ConfigError{Key: key, Text: fmt.Sprintf(format, args...)})
 		}
 	}
-	if c.Mode == "" {
-		c.Mode = modeRequest
-	}
-	stream := c.Mode == modeStream
-	check(stream || c.Mode == modeRequest || c.Mode == modeConnect, "mode", "%q is none of request, connect and stream", c.Mode)
-	check(!stream || c.Request == 0, "request", "has no meaning in a stream")
-	check(!stream || c.Response == 0, "response", "has no meaning in a stream")
-	check(!stream || !c.Raw, "raw", "has no meaning in a stream: the receiver must say what it got")
-	check(stream || c.Direction == "", "direction", "is of mode stream only")
-	check(stream || c.Block == 0, "block", "is of mode stream only")
-	check(stream || c.Bitrate == 0, "bitrate", "is of mode stream only")
-	check(stream || !c.Zerocopy, "zerocopy", "is of mode stream only")
-	check(stream || !c.SkipCopy, "skip_receive_copy", "is of mode stream only")
-	if c.Request == 0 {
-		c.Request = defaultSize
-	}
-	if c.Raw && c.Response == 0 {
-		c.Response = c.Request
-	}
-	if c.Response == 0 {
-		c.Response = defaultSize
-	}
-	if c.Direction == "" {
-		c.Direction = directionUp
-	}
-	if c.Block == 0 {
-		c.Block = defaultBlock
-	}
-	check(c.Request >= 1 && c.Request <= flow.MaxSize, "request", "of %d bytes: must be 1 to %d", c.Request, flow.MaxSize)
-	check(c.Response >= 1 && c.Response <= flow.MaxSize, "response", "of %d bytes: must be 1 to %d", c.Response, flow.MaxSize)
+	within := func(n, most int) bool { return n >= 1 && n <= most }
+	check(slices.Contains([]string{modeRequest, modeConnect, modeStream}, c.Mode), "mode", "%q is none of request, connect and stream", c.Mode)
+	check(within(c.Request, flow.MaxSize), "request", "of %d bytes: must be 1 to %d", c.Request, flow.MaxSize)
+	check(within(c.Response, flow.MaxSize), "response", "of %d bytes: must be 1 to %d", c.Response, flow.MaxSize)
 	check(!c.Raw || c.Response == c.Request, "response", "of %d bytes: an echo of a raw request is as long as that, %d", c.Response, c.Request)
-	check(c.Direction == directionUp || c.Direction == directionDown || c.Direction == directionBoth,
-		"direction", "%q is none of up, down and both", c.Direction)
-	check(c.Block >= 1 && c.Block <= flow.MaxBlock, "block", "of %d bytes: must be 1 to %d", c.Block, flow.MaxBlock)
+	check(slices.Contains([]string{directionUp, directionDown, directionBoth}, c.Direction), "direction", "%q is none of up, down and both", c.Direction)
+	check(within(c.Block, flow.MaxBlock), "block", "of %d bytes: must be 1 to %d", c.Block, flow.MaxBlock)
 	check(c.Bitrate >= 0 && c.Bitrate <= 1e15, "bitrate", "of %g bit/s: must be 0 to 1e15", c.Bitrate)
-	return errors.Join(errs...)
+	return errs
 }
 
 // exchanges are requests and answers on kept connections.

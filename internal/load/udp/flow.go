@@ -36,7 +36,7 @@ var _ load.Flow = Datagrams{}
 // Flows says that it is one.
 func (Datagrams) Flows() bool { return true }
 
-// run is one flow under way. Only stop is touched by others.
+// run is one flow under way. Only stop and end are touched by others.
 type run struct {
 	config Config
 	job    load.Job
@@ -47,6 +47,7 @@ type run struct {
 	length int64   // of an interval, in nanoseconds
 	start  int64
 	window model.Window
+	end    atomic.Int64 // of the window; earlier than planned if the load is finished
 	stop   atomic.Bool
 
 	sent      []uint64 // by interval; 0 is the warm-up
@@ -76,13 +77,23 @@ func (p Datagrams) Flow(ctx context.Context, j load.Job) (*model.LoadResult, mod
 		runtime.GOMAXPROCS(2) // the sender blocks without telling the scheduler
 	}
 	begun := r.begin()
-	r.start = r.clock.Now() + startDelay.Nanoseconds()
+	if r.start = j.Start; r.start == 0 {
+		r.start = r.clock.Now() + startDelay.Nanoseconds()
+	}
 	r.window.Start = r.start + j.Warmup.Nanoseconds()
 	r.window.End = r.window.Start + j.Load.Duration.Nanoseconds()
+	r.end.Store(r.window.End)
 	if j.OnWindow != nil {
 		j.OnWindow(r.window)
 	}
-	failed := make(chan error, 1)
+	failed, sent := make(chan error, 1), make(chan struct{})
+	go func() {
+		select {
+		case <-j.Finish: // never, if there is none
+			r.end.Store(min(r.window.End, max(r.clock.Now(), r.window.Start+1)))
+		case <-sent:
+		}
+	}()
 	go func() {
 		// The thread is not unlocked, and so ends with the goroutine: its timer
 		// slack is not for others.
@@ -91,6 +102,8 @@ func (p Datagrams) Flow(ctx context.Context, j load.Job) (*model.LoadResult, mod
 		failed <- r.send(begun)
 	}()
 	err = <-failed
+	close(sent)
+	r.window.End = r.end.Load()
 	if err == nil && begun && !r.stop.Load() {
 		r.ask()
 	}
@@ -115,7 +128,7 @@ func prepare(ctx context.Context, c Config, j load.Job) (*run, error) {
 	case (l.Rate > 0) == (c.Bitrate > 0):
 		return nil, fmt.Errorf("a rate of %g/s and a bitrate of %g bit/s: a flow needs one of the two", l.Rate, c.Bitrate)
 	}
-	r := &run{config: c, job: j, clock: flow.NewClock(), size: c.Size, rate: l.Rate}
+	r := &run{config: c, job: j, clock: flow.NewClock(), size: c.Size, rate: l.Rate / float64(max(j.Shards, 1))}
 	var err error
 	if r.socket, err = open(ctx, j.Targets[0]); err != nil {
 		return nil, err
@@ -128,7 +141,7 @@ func prepare(ctx context.Context, c Config, j load.Job) (*run, error) {
 	}
 	if c.Bitrate > 0 {
 		const bits = 8
-		r.rate = c.Bitrate / bits / float64(r.size)
+		r.rate = c.Bitrate / bits / float64(r.size) / float64(max(j.Shards, 1))
 	}
 	batch := 1
 	if c.GSO {
@@ -172,11 +185,11 @@ func (r *run) send(begun bool) error {
 		due := r.dueAt(k)
 		now := r.clock.Now()
 		r.mark(now)
-		if due >= r.window.End {
-			if now >= r.window.End {
+		if due >= r.end.Load() {
+			if now >= r.end.Load() {
 				return nil
 			}
-			sleepUntil(min(r.window.End, now+nap))
+			sleepUntil(min(r.end.Load(), now+nap))
 			continue
 		}
 		if due > now {
@@ -184,14 +197,14 @@ func (r *run) send(begun bool) error {
 			continue
 		}
 		n := r.together(k, now)
-		if !begun || now >= r.window.End { // too late, too: it is unsent
+		if !begun || now >= r.end.Load() { // too late, too: it is unsent
 			r.count(k, n, 0, now)
 			k += uint64(n) //nolint:gosec // G115: at least 1
 			continue
 		}
 		for i := range n {
-			at := r.dueAt(k + uint64(i))                                                      //nolint:gosec // G115: a small index
-			flow.PutData(r.socket.datagram(i), r.socket.id, k+uint64(i), now, r.interval(at)) //nolint:gosec // G115: a small index
+			at := r.dueAt(k + uint64(i))
+			flow.PutData(r.socket.datagram(i), r.socket.id, k+uint64(i), now, r.interval(at))
 		}
 		done, err := r.socket.send(n)
 		if err != nil {
@@ -217,12 +230,12 @@ func (r *run) interval(due int64) uint32 {
 // together is how many datagrams are sent in one call: the one that is due and,
 // to catch up, those that are already late as well; with offload, a buffer's worth.
 func (r *run) together(k uint64, now int64) int {
-	limit := min(now+1, r.window.End)
+	limit := min(now+1, r.end.Load())
 	if r.config.GSO {
-		limit = r.window.End
+		limit = r.end.Load()
 	}
 	n := 1
-	for n < r.socket.batch() && r.dueAt(k+uint64(n)) < limit { //nolint:gosec // G115: a small index
+	for n < r.socket.batch() && r.dueAt(k+uint64(n)) < limit {
 		n++
 	}
 	return n
@@ -231,7 +244,7 @@ func (r *run) together(k uint64, now int64) int {
 // count counts n datagrams from number k on, of which the first done were sent.
 func (r *run) count(k uint64, n, done int, now int64) {
 	for i := range n {
-		due := r.dueAt(k + uint64(i)) //nolint:gosec // G115: a small index
+		due := r.dueAt(k + uint64(i))
 		interval := r.interval(due)
 		if i < done {
 			r.sent[interval]++
@@ -255,7 +268,7 @@ func (r *run) edge() int64 {
 	case 0:
 		return r.window.Start
 	case 1:
-		return r.window.End
+		return r.end.Load()
 	}
 	return math.MaxInt64
 }
@@ -357,6 +370,9 @@ func (r *run) datagrams() *model.DatagramResult {
 			d.Jitter = in.Jitter
 		}
 		from := r.window.Start + int64(i-1)*r.length
+		if from >= r.window.End {
+			break
+		}
 		d.Intervals = append(d.Intervals, model.DatagramInterval{
 			Length: time.Duration(min(r.length, r.window.End-from)), Sent: sent, Received: in.Received, Lost: lost, Jitter: in.Jitter,
 		})

@@ -117,11 +117,11 @@ func (s *socket) send(n int) (int, error) {
 	done := 0
 	for tries := 0; done < n && tries < 3; {
 		took, errno := s.write(done, n)
-		switch errno {
-		case 0:
+		if errno == 0 {
 			done += took
 			continue
-		case syscall.EMSGSIZE, syscall.EINVAL:
+		}
+		if errno == syscall.EMSGSIZE || errno == syscall.EINVAL {
 			return done, fmt.Errorf("sending a datagram of %d bytes: %w (a smaller size fits)", s.size, errno)
 		}
 		tries++
@@ -160,7 +160,7 @@ func (s *socket) question(b []byte, clock flow.Clock, until int64, stop *atomic.
 	if _, err := syscall.Write(s.fd, b); err != nil && !errors.Is(err, syscall.ECONNREFUSED) {
 		return nil, fmt.Errorf("asking the receiver: %w", err)
 	}
-	var last error = errSilent
+	last := errSilent
 	for !stop.Load() && clock.Now() < until {
 		n, err := syscall.Read(s.fd, s.buf)
 		switch {

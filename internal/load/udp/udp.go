@@ -3,6 +3,7 @@
 package udp
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -62,43 +63,53 @@ func New(config json.RawMessage) (load.Protocol, error) {
 	return exchanges{c}, nil
 }
 
+// fill takes the defaults for what is not given, and returns all that cannot be.
 func (c *Config) fill() error {
+	c.Mode = cmp.Or(c.Mode, modeRequest)
+	isFlow := c.Mode == modeFlow
 	var errs []error
+	for _, key := range []struct {
+		name  string
+		given bool
+		of    bool
+	}{
+		{"request", c.Request != 0, !isFlow},
+		{"response", c.Response != 0, !isFlow},
+		{"raw", c.Raw, !isFlow},
+		{"size", c.Size != 0, isFlow},
+		{"bitrate", c.Bitrate != 0, isFlow},
+		{"gso", c.GSO, isFlow},
+	} {
+		if key.given && !key.of {
+			errs = append(errs, &model.ConfigError{Key: key.name, Text: "has no meaning in mode " + c.Mode})
+		}
+	}
+	c.Request = cmp.Or(c.Request, flow.ExchangeHeader)
+	if c.Raw {
+		c.Response = cmp.Or(c.Response, c.Request)
+	}
+	c.Response = cmp.Or(c.Response, flow.ExchangeHeader)
+	return errors.Join(append(errs, c.bounds()...)...)
+}
+
+// bounds are all values that cannot be.
+func (c *Config) bounds() (errs []error) {
 	check := func(ok bool, key, format string, args ...any) {
 		if !ok {
 			errs = append(errs, &model.ConfigError{Key: key, Text: fmt.Sprintf(format, args...)})
 		}
 	}
-	if c.Mode == "" {
-		c.Mode = modeRequest
-	}
-	isFlow := c.Mode == modeFlow
-	check(isFlow || c.Mode == modeRequest, "mode", "%q is neither request nor flow", c.Mode)
-	check(!isFlow || c.Request == 0, "request", "has no meaning in a flow; its datagrams' size is size")
-	check(!isFlow || c.Response == 0, "response", "has no meaning in a flow, which goes one way")
-	check(!isFlow || !c.Raw, "raw", "has no meaning in a flow: the receiver must count")
-	check(isFlow || c.Size == 0, "size", "is of mode flow only; a request's is request")
-	check(isFlow || c.Bitrate == 0, "bitrate", "is of mode flow only")
-	check(isFlow || !c.GSO, "gso", "is of mode flow only")
 	least := flow.ExchangeHeader
 	if c.Raw {
 		least = rawHeader
 	}
-	if c.Request == 0 {
-		c.Request = flow.ExchangeHeader
-	}
-	if c.Response == 0 && c.Raw {
-		c.Response = c.Request
-	}
-	if c.Response == 0 {
-		c.Response = flow.ExchangeHeader
-	}
+	check(c.Mode == modeRequest || c.Mode == modeFlow, "mode", "%q is neither request nor flow", c.Mode)
 	check(c.Request >= least && c.Request <= flow.MaxDatagram, "request", "of %d bytes: must be %d to %d", c.Request, least, flow.MaxDatagram)
 	check(c.Response >= least && c.Response <= c.Request, "response", "of %d bytes: must be %d to %d, as servers never answer with more than they were sent", c.Response, least, c.Request)
 	check(!c.Raw || c.Response == c.Request, "response", "of %d bytes: an echo of a raw request is as long as that, %d", c.Response, c.Request)
 	check(c.Size == 0 || c.Size >= flow.DataHeader && c.Size <= flow.MaxDatagram, "size", "of %d bytes: must be %d to %d", c.Size, flow.DataHeader, flow.MaxDatagram)
 	check(c.Bitrate >= 0 && c.Bitrate <= 1e15, "bitrate", "of %g bit/s: must be 0 to 1e15", c.Bitrate)
-	return errors.Join(errs...)
+	return errs
 }
 
 // exchanges are requests and answers of one datagram each.
