@@ -58,7 +58,7 @@ func (s *server) must(err error) {
 	}
 }
 
-func (s *server) head(id uint32, end bool, fields ...string) *server {
+func (s *server) head(end bool, fields ...string) *server {
 	s.tb.Helper()
 	buf := &server{tb: s.tb}
 	e := hpack.NewEncoder(buf)
@@ -66,26 +66,26 @@ func (s *server) head(id uint32, end bool, fields ...string) *server {
 	for i := 0; i < len(fields); i += 2 {
 		s.must(e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
 	}
-	s.must(s.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: buf.b, EndStream: end, EndHeaders: true}))
+	s.must(s.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: buf.b, EndStream: end, EndHeaders: true}))
 	return s
 }
 
-func (s *server) data(id uint32, end bool, text string) *server {
+func (s *server) data(end bool, text string) *server {
 	s.tb.Helper()
-	s.must(s.WriteData(id, end, []byte(text)))
+	s.must(s.WriteData(1, end, []byte(text)))
 	return s
 }
 
-func (s *server) reset(id uint32) *server {
+func (s *server) reset() *server {
 	s.tb.Helper()
-	s.must(s.WriteRSTStream(id, http2.ErrCodeInternal))
+	s.must(s.WriteRSTStream(1, http2.ErrCodeInternal))
 	return s
 }
 
 // begin is the header of an answer of gRPC.
 func begin(tb testing.TB) *server {
 	tb.Helper()
-	return newServer(tb).head(1, false, ":status", "200", "content-type", "application/grpc", load.IdentityHeader, "me")
+	return newServer(tb).head(false, ":status", "200", "content-type", "application/grpc", load.IdentityHeader, "me")
 }
 
 type outcome struct {
@@ -135,7 +135,7 @@ func TestAnswers(t *testing.T) {
 	}
 	failed := func(why model.Cause) load.Answer { return load.Answer{ID: 1, Failure: why} }
 	page := func(status string) *server {
-		return newServer(t).head(1, false, ":status", status, "content-type", "text/html").data(1, true, "<html>")
+		return newServer(t).head(false, ":status", status, "content-type", "text/html").data(true, "<html>")
 	}
 	withBody := func(a load.Answer, body string) load.Answer {
 		a.BodyBytes, a.Sum = int64(len(body)), load.Sum(0, []byte(body))
@@ -147,25 +147,25 @@ func TestAnswers(t *testing.T) {
 		want   []load.Answer
 		fails  bool
 	}{
-		"ok":                     {server: begin(t).data(1, false, one).head(1, true, "grpc-status", "0"), want: []load.Answer{ok(one, 1)}},
-		"in pieces":              {server: begin(t).data(1, false, one[:3]).data(1, false, one[3:6]).data(1, false, one[6:]).head(1, true, "grpc-status", "0"), want: []load.Answer{ok(one, 1)}},
-		"empty message":          {server: begin(t).data(1, false, one[:4]+"\x00").head(1, true, "grpc-status", "0"), want: []load.Answer{ok(one[:4]+"\x00", 1)}},
-		"status in the trailer":  {server: begin(t).head(1, true, "grpc-status", "5", "grpc-message", "no"), want: []load.Answer{bad(5, "me")}},
-		"trailer only":           {server: newServer(t).head(1, true, ":status", "200", "content-type", "application/grpc", "grpc-status", "14"), want: []load.Answer{bad(14, "")}},
-		"content type with more": {server: newServer(t).head(1, true, ":status", "200", "content-type", "application/grpc+proto", "grpc-status", "14"), want: []load.Answer{bad(14, "")}},
-		"stream":                 {stream: true, server: begin(t).data(1, false, two).data(1, false, one).head(1, true, "grpc-status", "0"), want: []load.Answer{ok(two+one, 3)}},
-		"stream of nothing":      {stream: true, server: begin(t).head(1, true, "grpc-status", "0"), want: []load.Answer{ok("", 0)}},
-		"stream cut short":       {stream: true, server: begin(t).data(1, false, two[:9]).head(1, true, "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"unary without message":  {server: begin(t).head(1, true, "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"ok without message":     {server: newServer(t).head(1, true, ":status", "200", "content-type", "application/grpc", "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"unary with two":         {server: begin(t).data(1, false, two).head(1, true, "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"no status":              {server: begin(t).data(1, false, one).head(1, true, "grpc-message", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"no trailer":             {server: begin(t).data(1, true, one), want: []load.Answer{failed(model.CauseProtocol)}},
-		"status that is none":    {server: begin(t).data(1, false, one).head(1, true, "grpc-status", "ok"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"status below 0":         {server: begin(t).data(1, false, one).head(1, true, "grpc-status", "-1"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"compressed":             {server: begin(t).data(1, false, "\x01\x00\x00\x00\x00").head(1, true, "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"no gRPC":                {server: newServer(t).head(1, false, ":status", "200", "content-type", "text/html").data(1, true, "<html>"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"almost gRPC":            {server: newServer(t).head(1, true, ":status", "200", "content-type", "application/grpc-web", "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"ok":                     {server: begin(t).data(false, one).head(true, "grpc-status", "0"), want: []load.Answer{ok(one, 1)}},
+		"in pieces":              {server: begin(t).data(false, one[:3]).data(false, one[3:6]).data(false, one[6:]).head(true, "grpc-status", "0"), want: []load.Answer{ok(one, 1)}},
+		"empty message":          {server: begin(t).data(false, one[:4]+"\x00").head(true, "grpc-status", "0"), want: []load.Answer{ok(one[:4]+"\x00", 1)}},
+		"status in the trailer":  {server: begin(t).head(true, "grpc-status", "5", "grpc-message", "no"), want: []load.Answer{bad(5, "me")}},
+		"trailer only":           {server: newServer(t).head(true, ":status", "200", "content-type", "application/grpc", "grpc-status", "14"), want: []load.Answer{bad(14, "")}},
+		"content type with more": {server: newServer(t).head(true, ":status", "200", "content-type", "application/grpc+proto", "grpc-status", "14"), want: []load.Answer{bad(14, "")}},
+		"stream":                 {stream: true, server: begin(t).data(false, two).data(false, one).head(true, "grpc-status", "0"), want: []load.Answer{ok(two+one, 3)}},
+		"stream of nothing":      {stream: true, server: begin(t).head(true, "grpc-status", "0"), want: []load.Answer{ok("", 0)}},
+		"stream cut short":       {stream: true, server: begin(t).data(false, two[:9]).head(true, "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"unary without message":  {server: begin(t).head(true, "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"ok without message":     {server: newServer(t).head(true, ":status", "200", "content-type", "application/grpc", "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"unary with two":         {server: begin(t).data(false, two).head(true, "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"no status":              {server: begin(t).data(false, one).head(true, "grpc-message", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"no trailer":             {server: begin(t).data(true, one), want: []load.Answer{failed(model.CauseProtocol)}},
+		"status that is none":    {server: begin(t).data(false, one).head(true, "grpc-status", "ok"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"status below 0":         {server: begin(t).data(false, one).head(true, "grpc-status", "-1"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"compressed":             {server: begin(t).data(false, "\x01\x00\x00\x00\x00").head(true, "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"no gRPC":                {server: newServer(t).head(false, ":status", "200", "content-type", "text/html").data(true, "<html>"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"almost gRPC":            {server: newServer(t).head(true, ":status", "200", "content-type", "application/grpc-web", "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
 		"HTTP 503":               {server: page("503"), want: []load.Answer{withBody(bad(14, ""), "<html>")}},
 		"HTTP 404":               {server: page("404"), want: []load.Answer{withBody(bad(12, ""), "<html>")}},
 		"HTTP 401":               {server: page("401"), want: []load.Answer{withBody(bad(16, ""), "<html>")}},
@@ -173,10 +173,10 @@ func TestAnswers(t *testing.T) {
 		"HTTP 400":               {server: page("400"), want: []load.Answer{withBody(bad(13, ""), "<html>")}},
 		"HTTP 500":               {server: page("500"), want: []load.Answer{withBody(bad(2, ""), "<html>")}},
 		"HTTP 204":               {server: page("204"), want: []load.Answer{withBody(bad(2, ""), "<html>")}},
-		"HTTP 503 with status":   {server: newServer(t).head(1, true, ":status", "503", "grpc-status", "8"), want: []load.Answer{bad(8, "")}},
-		"HTTP 503 that is ok":    {server: newServer(t).head(1, true, ":status", "503", "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
-		"reset":                  {server: begin(t).data(1, false, one).reset(1), want: []load.Answer{failed(model.CauseReset)}},
-		"malformed":              {server: newServer(t).head(1, true, "a", "b"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"HTTP 503 with status":   {server: newServer(t).head(true, ":status", "503", "grpc-status", "8"), want: []load.Answer{bad(8, "")}},
+		"HTTP 503 that is ok":    {server: newServer(t).head(true, ":status", "503", "grpc-status", "0"), want: []load.Answer{failed(model.CauseProtocol)}},
+		"reset":                  {server: begin(t).data(false, one).reset(), want: []load.Answer{failed(model.CauseReset)}},
+		"malformed":              {server: newServer(t).head(true, "a", "b"), want: []load.Answer{failed(model.CauseProtocol)}},
 		"not HTTP/2":             {server: &server{b: []byte("HTTP/1.1 400 Bad Request\r\n\r\n")}, fails: true},
 	}
 	for name, tt := range tests {
@@ -211,7 +211,7 @@ func FuzzAnswer(f *testing.F) {
 		if len(body) > 16384 {
 			return
 		}
-		s := begin(t).data(1, false, string(body)).head(1, true, "grpc-status", "0")
+		s := begin(t).data(false, string(body)).head(true, "grpc-status", "0")
 		whole := parse(t, method, s.b, 1<<20)
 		if diff := cmp.Diff(whole, parse(t, method, s.b, int(size)+1)); diff != "" || len(whole.Answers) != 1 {
 			t.Errorf("%d answers; in pieces of %d (-whole +pieces):\n%s", len(whole.Answers), size, diff)
@@ -274,9 +274,9 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	encode := func(b []byte) string {
-		text, err := json.Marshal(b)
-		if err != nil {
-			t.Fatal(err)
+		text, wrong := json.Marshal(b)
+		if wrong != nil {
+			t.Fatal(wrong)
 		}
 		return string(text)
 	}
@@ -329,11 +329,11 @@ func exchange(tb testing.TB) func() {
 	}
 	template := newServer(tb)
 	template.b = nil
-	template.head(1, false, ":status", "200", "content-type", "application/grpc", load.IdentityHeader, "server-0")
+	template.head(false, ":status", "200", "content-type", "application/grpc", load.IdentityHeader, "server-0")
 	data := len(template.b)
-	template.data(1, false, "\x00\x00\x00\x00\x07\x0a\x05hello")
+	template.data(false, "\x00\x00\x00\x00\x07\x0a\x05hello")
 	trailer := len(template.b)
-	template.head(1, true, "grpc-status", "0", "grpc-message", "")
+	template.head(true, "grpc-status", "0", "grpc-message", "")
 	b := template.b
 	id := uint32(1)
 	replier, ok := s.(load.Replier)

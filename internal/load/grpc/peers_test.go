@@ -101,8 +101,8 @@ func theirs(t *testing.T, options ...grpc.ServerOption) netip.AddrPort {
 		ServiceName: echopb.Service, HandlerType: (*any)(nil), Metadata: echopb.FileName,
 		Methods: []grpc.MethodDesc{{MethodName: "Unary", Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 			m := dynamicpb.NewMessage(message)
-			if err := decode(m); err != nil {
-				return nil, err
+			if wrong := decode(m); wrong != nil {
+				return nil, wrong
 			}
 			if md, _ := metadata.FromIncomingContext(ctx); len(md.Get("x-test")) != 1 {
 				return nil, status.Error(codes.InvalidArgument, "no metadata")
@@ -116,12 +116,12 @@ func theirs(t *testing.T, options ...grpc.ServerOption) netip.AddrPort {
 			return m, nil
 		}}},
 		Streams: []grpc.StreamDesc{{StreamName: "ServerStream", ServerStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
-			if err := stream.RecvMsg(dynamicpb.NewMessage(message)); err != nil {
-				return err
+			if wrong := stream.RecvMsg(dynamicpb.NewMessage(message)); wrong != nil {
+				return wrong
 			}
 			for range 20 {
-				if err := stream.SendMsg(dynamicpb.NewMessage(message)); err != nil {
-					return err
+				if wrong := stream.SendMsg(dynamicpb.NewMessage(message)); wrong != nil {
+					return wrong
 				}
 			}
 			return nil
