@@ -146,7 +146,7 @@ func AppendWelcome(dst []byte, clock int64, identity string) []byte {
 	identity = identity[:min(len(identity), 255)]
 	dst = append(dst, Magic...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(clock)) //nolint:gosec // G115: bits are kept
-	dst = append(dst, byte(len(identity))) //nolint:gosec // G115: at most 255
+	dst = append(dst, byte(len(identity)))                  //nolint:gosec // G115: at most 255
 	return append(dst, identity...)
 }
 

@@ -26,8 +26,8 @@ func DialICMP(to netip.Addr) (net.Conn, error) {
 	case err != nil:
 		return nil, fmt.Errorf("opening an ICMP socket to %s: %w", to, err)
 	}
-	file := os.NewFile(uintptr(fd), "icmp") //nolint:gosec // G115: a file descriptor
-	conn, err := net.FileConn(file)         // a copy
+	file := os.NewFile(uintptr(fd), "icmp")
+	conn, err := net.FileConn(file) // a copy
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("opening an ICMP socket to %s: %w", to, err)
 	}
