@@ -12,6 +12,8 @@ var (
 	quick []byte
 	//go:embed nginx.yaml
 	nginx []byte
+	//go:embed capacity.yaml
+	capacity []byte
 )
 
 var regexQuestion = regexp.MustCompile(`(?m)^question: (.+)$`)
@@ -25,7 +27,7 @@ type Builtin struct {
 
 // List returns all built-in studies, the one to begin with first.
 func List() []Builtin {
-	return []Builtin{builtin("quick", quick), builtin("nginx", nginx)}
+	return []Builtin{builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity)}
 }
 
 func builtin(name string, data []byte) Builtin {

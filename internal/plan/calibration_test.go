@@ -136,7 +136,7 @@ func TestWriteLoads(t *testing.T) {
 	}
 	for _, want := range []string{
 		"after 18 calibration trials", "75 % of lowest peak", "open loop, search", "open loop, 2 steps", "open loop, 1/s to 3/s", "open loop, replay",
-		"highest rate with response.p99 < 20ms", "searched from 100/s to 20000/s to within 5 %, by probes of 1s, confirmed by 2 whole windows",
+		"highest rate with response.p99 < 20ms", "searched from 100/s to 20000/s within 5 %: probes of 1s, 2 confirmations",
 		"1/s, 3/s in turn, 4 at a time", "at random times (Poisson)", "think 1s, at most 5/s, TLS, server name a, a CA of its own, any certificate",
 		"from client, other", "2 requests from 0s to 1s", "sent by fortio, dropped when blocked, coalesce 1ms, spin 1µs", "calibration 3",
 	} {

@@ -80,8 +80,8 @@ func details(l model.Load) []string {
 			texts[i] = o.Text
 		}
 		all = append(all, "highest rate with "+strings.Join(texts, ", "),
-			fmt.Sprintf("searched from %s to %s to within %s, by probes of %s, confirmed by %s", perSecond(s.From), perSecond(s.To),
-				percent(s.Precision), s.Probe, count(s.Confirmations, "whole window")))
+			fmt.Sprintf("searched from %s to %s within %s: probes of %s, %s", perSecond(s.From), perSecond(s.To),
+				percent(s.Precision), s.Probe, count(s.Confirmations, "confirmation")))
 	}
 	if text := strings.Join(pattern(l.Pattern), ", "); text != "" {
 		all = append(all, text)

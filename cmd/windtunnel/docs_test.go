@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/cli"
+)
+
+// TestStudiesInTheDocs plans every example of docs/studies.md. Those after the
+// first, which is a whole study, replace the keys that they have.
+func TestStudiesInTheDocs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/studies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(text, -1)
+	if len(examples) < 12 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	dir := t.TempDir()
+	for name, data := range map[string]string{"times.txt": "# seconds\n0\n0.25\n500ms\n", "token.txt": "secret", "body.bin": "\xff\x00\x01"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	base := string(examples[0][1])
+	for i, e := range examples {
+		study := base
+		for _, key := range topLevel(string(e[1])) {
+			study = without(study, strings.SplitN(key, ":", 2)[0]) + key
+		}
+		file := filepath.Join(dir, "study.yaml")
+		if err := os.WriteFile(file, []byte(study), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, complaints bytes.Buffer
+		env := cli.Env{Args: []string{"plan", file}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &complaints, Now: time.Now}
+		if code := cli.Main(t.Context(), env, catalog(dir)); code != 0 || !strings.Contains(out.String(), "digest") {
+			t.Errorf("example %d: exit code %d\n%s\n%s", i+1, code, complaints.String(), study)
+		}
+	}
+}
+
+// topLevel splits YAML at the keys that are not indented.
+func topLevel(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line[0] != ' ' || len(all) == 0 {
+			all = append(all, line)
+			continue
+		}
+		all[len(all)-1] += line
+	}
+	return all
+}
+
+// without leaves out a key that is not indented.
+func without(text, key string) string {
+	var b strings.Builder
+	for _, k := range topLevel(text) {
+		if !strings.HasPrefix(k, key+":") {
+			b.WriteString(k)
+		}
+	}
+	return b.String()
+}
