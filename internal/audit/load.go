@@ -216,6 +216,25 @@ func generatorSaturated() Rule {
 	}
 }
 
+func searchLimited() Rule {
+	return TrialRule{
+		Name:    "search limited",
+		Metrics: []string{"rate.highest"},
+		Doc:     "Only a search that the system under test stopped found its highest rate; else it holds at least that.",
+		Saved:   "SIDECAR (the baseline's 'maximum' is the one CPU of its generator)",
+		Advice:  "read the rate as a lower bound; give the generator more CPU, or search in a wider range",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if o.Search == nil || o.Search.Limit == model.LimitSystem || o.Search.Limit == "" {
+				return nil
+			}
+			return &Doubt{
+				model.SeveritySuspect, 1, fmt.Sprintf("the search was stopped by %s, not by the system", o.Search.Limit),
+				fmt.Sprintf("at least %.0f/s held, in %d probes", o.Search.Highest, len(o.Search.Probes)),
+			}
+		},
+	}
+}
+
 func littlesLaw() Rule {
 	return TrialRule{
 		Name:    "Little's law broken",

@@ -93,6 +93,15 @@ func requestCases() map[string][]situation {
 			}, "", ""},
 			{"a stream", nothing, bulk(1000), "", ""},
 		},
+		"search limited": {
+			{"no search", nothing, func(*model.Outcome) {}, "", ""},
+			{"by the system", nothing, func(o *model.Outcome) {
+				o.Search = &model.SearchResult{Highest: 900, Limit: model.LimitSystem}
+			}, "", ""},
+			{"by the generator", nothing, func(o *model.Outcome) {
+				o.Search = &model.SearchResult{Highest: 900, Limit: model.LimitGenerator, Probes: make([]model.SearchProbe, 3)}
+			}, model.SeveritySuspect, "at least 900/s held, in 3 probes"},
+		},
 		"generator late": {
 			{"within the budget", nothing, func(o *model.Outcome) { o.Load.Lateness = filled(20000, 240*time.Microsecond) }, "", ""},
 			{"over the budget", nothing, func(o *model.Outcome) { o.Load.Lateness = filled(20000, 300*time.Microsecond) }, model.SeverityNote, "budget of p99 250"},

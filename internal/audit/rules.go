@@ -24,7 +24,7 @@ func Rules() []Rule {
 		generatorLate(), generatorSaturated(), littlesLaw(), unexpectedResponder(), payloadChanged(),
 		tooFewSamples("p99", 0.99, "response.p99", "response.p99.9", "service.p99", "service.p99.9"),
 		tooFewSamples("p99.9", 0.999, "response.p99.9", "service.p99.9"),
-		streamGrowing(), datagramsDisagree(), receiverDropped(), notPerPacket(),
+		searchLimited(), streamGrowing(), datagramsDisagree(), receiverDropped(), notPerPacket(),
 		cpuThrottled(), samplingUncovered(), hostNoisy(), brokenClaim(), drifting(),
 		closedLoop(), coordinatedOmission(), toolNotes(), engineSettings(), certificatesUnchecked(), clocksDiffer(),
 	}

@@ -104,6 +104,9 @@ func result(o *model.Outcome) string {
 	if o.Failure != nil {
 		return "FAILED while " + o.Failure.Step + ": " + o.Failure.Error
 	}
+	if text := flowed(o); text != "" {
+		return text
+	}
 	p50, err := metric.Of(o, "response.p50")
 	if err != nil {
 		return err.Error()
@@ -113,6 +116,18 @@ func result(o *model.Outcome) string {
 		return err.Error()
 	}
 	return fmt.Sprintf("p50 %s, p99 %s", report.FormatValue(metric.UnitSeconds, p50), report.FormatValue(metric.UnitSeconds, p99))
+}
+
+// flowed says what a load that is not made of requests did; empty for others.
+func flowed(o *model.Outcome) string {
+	var parts []string
+	for _, name := range []string{"goodput", "loss"} {
+		if v, err := metric.Of(o, name); err == nil {
+			def, _ := metric.Lookup(name)
+			parts = append(parts, name+" "+report.FormatValue(def.Unit, v))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // close ends the line that was drawn over.

@@ -149,7 +149,7 @@ type DesignConfig struct {
 	Stop        *StopConfig `json:"stop,omitempty" jsonschema_description:"Go on after blocks until intervals are narrow enough. If absent: exactly blocks are run."`
 	Equivalence Percent     `json:"equivalence,omitempty" jsonschema_description:"Margin inside which two variants may be called equivalent. If absent: no such claim is made."`
 	Seed        uint64      `json:"seed,omitempty" default:"1" jsonschema:"minimum=0" jsonschema_description:"Of every random choice, the order of trials above all."`
-	Primary     []string    `json:"primary,omitempty" default:"[response.p50, response.p99, cpu.total, success, goodput, loss, cpu.gbit.total]" jsonschema:"minItems=1" jsonschema_description:"Metrics that are corrected for as one family, those that a load does not have left out; all others are exploratory."`
+	Primary     []string    `json:"primary,omitempty" default:"[response.p50, response.p99, cpu.total, success, goodput, loss, cpu.gbit.total, rate.highest]" jsonschema:"minItems=1" jsonschema_description:"Metrics that are corrected for as one family, those that a load does not have left out; all others are exploratory."`
 }
 
 // StopConfig is a stop rule. It is frozen in the plan before the first trial.

@@ -130,7 +130,7 @@ func TestDefaults(t *testing.T) {
 		}},
 		Design: model.Design{
 			Blocks: 10, MaxBlocks: 10, Warmup: 2 * time.Second, Control: true, Seed: 1,
-			Primary: []string{"response.p50", "response.p99", "cpu.total", "success", "goodput", "loss", "cpu.gbit.total"},
+			Primary: []string{"response.p50", "response.p99", "cpu.total", "success", "goodput", "loss", "cpu.gbit.total", "rate.highest"},
 		},
 	}
 	if diff := cmp.Diff(want, got, equal); diff != "" {
