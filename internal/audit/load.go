@@ -31,8 +31,8 @@ func requestsFailed() Rule {
 		Saved:  "GEO (1.4 ms refusals counted in its latency percentiles)",
 		Advice: "latencies are of successes only; read them together with the success share",
 		Check: func(e Evidence, o *model.Outcome) *Doubt {
-			if o.Load == nil || o.Load.FailedTotal()+o.Load.Unsent == 0 {
-				return nil
+			if o.Load == nil || o.Load.FailedTotal()+o.Load.Unsent == 0 || o.Load.Datagrams != nil {
+				return nil // loss is a metric of its own, and what was not sent is rateMissed's
 			}
 			var causes []string
 			for c, n := range o.Load.Failed {
@@ -51,7 +51,11 @@ func requestsFailed() Rule {
 			if bad > 0.01 {
 				severity = model.SeveritySuspect
 			}
-			return &Doubt{severity, bad, "not every request succeeded", fmt.Sprintf("of %d due: %s", o.Load.Due, strings.Join(causes, ", "))}
+			cause := "not every request succeeded"
+			if o.Load.Stream != nil {
+				cause = "not every stream held until the end"
+			}
+			return &Doubt{severity, bad, cause, fmt.Sprintf("of %d due: %s", o.Load.Due, strings.Join(causes, ", "))}
 		},
 	}
 }
@@ -159,7 +163,7 @@ func rateMissed() Rule {
 func generatorLate() Rule {
 	return TrialRule{
 		Name:    "generator late",
-		Metrics: []string{"response"},
+		Metrics: []string{"response", "jitter"},
 		Doc:     "Lateness without a blocked connection is the generator's own and is part of every response time.",
 		Saved:   "SIDECAR (fortio 'sleep falling behind' warnings, not reported)",
 		Advice:  "give the generator a core of its own, or look at service time beside response time",
@@ -194,8 +198,12 @@ func generatorSaturated() Rule {
 			if o.Load == nil || o.Load.Workers == 0 || o.Load.Elapsed <= 0 || e.load(o).Spin > 0 {
 				return nil // a generator that spins is never idle: its lateness tells
 			}
-			busy := o.Load.GeneratorCPU.Seconds() / o.Load.Elapsed.Seconds() / float64(o.Load.Workers)
-			text := fmt.Sprintf("its %d worker(s) used %.0f %% of a core each", o.Load.Workers, busy*100)
+			cores := o.Load.Workers
+			if n := len(e.Host.GeneratorCPUs); n > 0 {
+				cores = min(cores, n) // streams are sent by more threads than there are cores
+			}
+			busy := o.Load.GeneratorCPU.Seconds() / o.Load.Elapsed.Seconds() / float64(cores)
+			text := fmt.Sprintf("its %d worker(s) used %.0f %% of %d core(s)", o.Load.Workers, busy*100, cores)
 			// One that does not wait and yet does not run competes for its core.
 			if idle := o.Load.GeneratorIdle; idle > 0 && 1-idle > busy {
 				busy = 1 - idle

@@ -111,11 +111,12 @@ func requestCases() map[string][]situation {
 		},
 		"generator saturated": {
 			{"idle", nothing, func(o *model.Outcome) { o.Load.GeneratorIdle = 0.95 }, "", ""},
-			{"open, all of its CPU", nothing, func(o *model.Outcome) { o.Load.GeneratorCPU = 19 * time.Second }, model.SeverityInvalid, "95 % of a core"},
+			{"open, all of its CPU", nothing, func(o *model.Outcome) { o.Load.GeneratorCPU = 19 * time.Second }, model.SeverityInvalid, "95 % of 1 core"},
 			{"open, never waiting though little CPU", nothing, func(o *model.Outcome) { o.Load.GeneratorIdle = 0.01 }, model.SeverityInvalid, "waited for events 1.0 %"},
 			{"spinning by design", func(l *model.Load) { l.Spin = 50 * time.Microsecond }, func(o *model.Outcome) { o.Load.GeneratorCPU = 20 * time.Second }, "", ""},
 			{"closed", nothing, func(o *model.Outcome) { closed(o); o.Load.GeneratorCPU = 19 * time.Second }, model.SeveritySuspect, ""},
 			{"a stream", nothing, func(o *model.Outcome) { bulk(1000)(o); o.Load.GeneratorCPU = 10 * time.Second }, model.SeverityNote, ""},
+			{"four streams on one core", nothing, func(o *model.Outcome) { bulk(1000)(o); o.Load.Workers, o.Load.GeneratorCPU = 4, 10*time.Second }, model.SeverityNote, "4 worker(s) used 100 % of 1 core"},
 		},
 		"requests waited for a connection": {
 			{"few", nothing, func(o *model.Outcome) { o.Load.Blocked = 100 }, "", ""},
@@ -136,6 +137,10 @@ func requestCases() map[string][]situation {
 				o.Load.Failed = map[model.Cause]uint64{model.CauseStatus: 1000}
 				o.Load.Statuses = map[int]uint64{0: 19000, 14: 990, 8: 9, 99: 1}
 			}, model.SeveritySuspect, "1000 bad status (9 RESOURCE_EXHAUSTED, 990 UNAVAILABLE, 1 status 99)"},
+			{"lost datagrams are loss", nothing, func(o *model.Outcome) {
+				datagrams(func(*model.DatagramResult) {})(o)
+				o.Load.Failed = map[model.Cause]uint64{model.CauseTimeout: 1000}
+			}, "", ""},
 			{"without anything due", nothing, func(o *model.Outcome) { bulk(1000)(o); o.Load.Failed = map[model.Cause]uint64{model.CauseReset: 1} }, model.SeveritySuspect, "1 reset"},
 		},
 		"target rate not reached": {
@@ -230,7 +235,7 @@ func TestRulesFireOnlyWhereTheyMust(t *testing.T) {
 				o := good()
 				tt.spoil(&o)
 				var found []model.Finding
-				for _, f := range Judge(Evidence{Study: model.Study{Loads: []model.Load{l}}, Host: model.Host{Cores: 2}, Outcomes: []model.Outcome{o}}, Rules()) {
+				for _, f := range Judge(Evidence{Study: model.Study{Loads: []model.Load{l}}, Host: model.Host{Cores: 2, GeneratorCPUs: []int{1}}, Outcomes: []model.Outcome{o}}, Rules()) {
 					if f.Rule == rule {
 						found = append(found, f)
 					}

@@ -114,6 +114,9 @@ func checkResponders(_ Evidence, o *model.Outcome) *Doubt {
 			}
 		}
 	}
+	if metric.IsFlow(o.Load) {
+		return nil // it has no answers, and goes to one server
+	}
 	if n := o.Load.Unidentified; n > 0 {
 		return &Doubt{
 			model.SeveritySuspect, float64(n), "answers came without the identity of their server",
