@@ -14,6 +14,39 @@ import (
 // each other. Rate is that of all together in either. GeneratorIdle is the
 // least, as one busy generator is enough to hold a load up.
 func (r *LoadResult) Merge(o *LoadResult) error {
+	if err := r.alike(o); err != nil {
+		return err
+	}
+	r.mergeSizes(o)
+	r.mergeHistograms(o)
+	r.mergeCounters(o)
+	r.mergeReasons(o)
+	mergeCounts(&r.Failed, o.Failed)
+	mergeCounts(&r.Statuses, o.Statuses)
+	mergeCounts(&r.Responders, o.Responders)
+	r.Connections += o.Connections
+	r.Streams = max(r.Streams, o.Streams)
+	if r.FirstSuccess == 0 || o.FirstSuccess > 0 && o.FirstSuccess < r.FirstSuccess {
+		r.FirstSuccess = o.FirstSuccess
+	}
+	r.GeneratorCPU += o.GeneratorCPU
+	r.GeneratorIdle = min(r.GeneratorIdle, o.GeneratorIdle)
+	r.Workers += o.Workers
+	if r.Clock != o.Clock {
+		r.Clock += "; " + o.Clock
+	}
+	r.Timeline.merge(o.Timeline)
+	if r.Stream != nil {
+		r.Stream.merge(o.Stream)
+	}
+	if r.Datagrams != nil {
+		r.Datagrams.merge(o.Datagrams)
+	}
+	return nil
+}
+
+// alike says why two results are not parts of one load.
+func (r *LoadResult) alike(o *LoadResult) error {
 	switch {
 	case r.Arrival != o.Arrival || r.Rate != o.Rate || r.Elapsed != o.Elapsed:
 		return fmt.Errorf("results of different loads cannot be merged: %s at %g/s for %s, and %s at %g/s for %s",
@@ -23,7 +56,10 @@ func (r *LoadResult) Merge(o *LoadResult) error {
 	case (r.Stream == nil) != (o.Stream == nil) || (r.Datagrams == nil) != (o.Datagrams == nil) || r.Tool != nil || o.Tool != nil:
 		return errors.New("results of different kinds cannot be merged")
 	}
-	r.mergeSizes(o)
+	return nil
+}
+
+func (r *LoadResult) mergeHistograms(o *LoadResult) {
 	for _, h := range []struct {
 		into **hist.Histogram
 		from *hist.Histogram
@@ -33,16 +69,9 @@ func (r *LoadResult) Merge(o *LoadResult) error {
 		}
 		(*h.into).Merge(h.from)
 	}
-	r.GeneratorIdle = min(r.GeneratorIdle, o.GeneratorIdle)
-	r.Workers += o.Workers
-	if r.FirstSuccess == 0 || o.FirstSuccess > 0 && o.FirstSuccess < r.FirstSuccess {
-		r.FirstSuccess = o.FirstSuccess
-	}
-	if r.Clock != o.Clock {
-		r.Clock += "; " + o.Clock
-	}
-	r.Connections += o.Connections
-	r.Streams = max(r.Streams, o.Streams)
+}
+
+func (r *LoadResult) mergeCounters(o *LoadResult) {
 	for _, c := range []struct {
 		into *uint64
 		from uint64
@@ -64,10 +93,9 @@ func (r *LoadResult) Merge(o *LoadResult) error {
 	} {
 		*c.into += c.from
 	}
-	r.GeneratorCPU += o.GeneratorCPU
-	mergeCounts(&r.Failed, o.Failed)
-	mergeCounts(&r.Statuses, o.Statuses)
-	mergeCounts(&r.Responders, o.Responders)
+}
+
+func (r *LoadResult) mergeReasons(o *LoadResult) {
 	for cause, reason := range o.Reasons {
 		if r.Reasons == nil {
 			r.Reasons = map[Cause]string{}
@@ -76,14 +104,6 @@ func (r *LoadResult) Merge(o *LoadResult) error {
 			r.Reasons[cause] = reason
 		}
 	}
-	r.Timeline.merge(o.Timeline)
-	if r.Stream != nil {
-		r.Stream.merge(o.Stream)
-	}
-	if r.Datagrams != nil {
-		r.Datagrams.merge(o.Datagrams)
-	}
-	return nil
 }
 
 // mergeSizes must come before the counts: without successes there are no sizes.

@@ -45,8 +45,8 @@ func (t *trial) runLoad(ctx context.Context) error {
 func (t *trial) search(ctx context.Context) error {
 	t.out.Search = &model.SearchResult{}
 	var last measured
+	var probes []model.SearchProbe
 	for {
-		probes := t.out.Search.Probes
 		step := search.Next(*t.load.Search, probes)
 		if step.Rate == 0 {
 			*t.out.Search = step.Result
@@ -69,7 +69,8 @@ func (t *trial) search(ctx context.Context) error {
 		last = m
 		p := judge(l, t.load.Search.Objectives, m.load)
 		p.Confirms = step.Confirm
-		t.out.Search.Probes = append(probes, p)
+		probes = append(probes, p)
+		t.out.Search.Probes = probes
 	}
 	if t.out.Search.Highest == 0 {
 		p := t.out.Search.Probes[len(t.out.Search.Probes)-1]

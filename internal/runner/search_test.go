@@ -29,23 +29,28 @@ func simulate(pipe io.ReadWriter, system func(l model.Load) *model.LoadResult) {
 		if in.Decode(&c) != nil {
 			return
 		}
-		var answer any
+		var answer struct {
+			ID     uint64            `json:"id"`
+			Ready  *model.Ready      `json:"ready,omitempty"`
+			Window *model.Window     `json:"window,omitempty"`
+			Result *model.LoadResult `json:"result,omitempty"`
+		}
+		answer.ID = c.ID
 		switch {
 		case c.Gate != nil:
-			answer = map[string]any{"id": c.ID, "ready": model.Ready{Passed: true, Payload: "2-0"}}
+			answer.Ready = &model.Ready{Passed: true, Payload: "2-0"}
 		case c.Load != nil:
-			if out.Encode(map[string]any{"id": c.ID, "window": model.Window{Start: c.Load.Start + 1, End: c.Load.Start + 2}}) != nil {
+			answer.Window = &model.Window{Start: c.Load.Start + 1, End: c.Load.Start + 2}
+			if err := out.Encode(answer); err != nil {
 				return
 			}
-			result := system(c.Load.Load)
-			if result == nil {
+			if answer.Window, answer.Result = nil, system(c.Load.Load); answer.Result == nil {
 				return
 			}
-			answer = map[string]any{"id": c.ID, "result": result}
 		default:
 			continue
 		}
-		if out.Encode(answer) != nil {
+		if err := out.Encode(answer); err != nil {
 			return
 		}
 	}
