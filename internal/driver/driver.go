@@ -82,19 +82,19 @@ type Server struct {
 	Ready   string
 }
 
-// Refused says that a tool cannot send a load.
-type Refused struct {
+// RefusedError says that a tool cannot send a load.
+type RefusedError struct {
 	Tool, Load string
 	Err        error
 }
 
 // Error says so.
-func (e *Refused) Error() string {
+func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%s cannot send load %s: %s", e.Tool, e.Load, strings.ReplaceAll(e.Err.Error(), "\n", "; "))
 }
 
 // Unwrap gives what it cannot do.
-func (e *Refused) Unwrap() error { return e.Err }
+func (e *RefusedError) Unwrap() error { return e.Err }
 
 // Check collects what a tool cannot do.
 type Check struct {
@@ -148,7 +148,7 @@ func (c *Check) Err() error {
 	if len(c.errs) == 0 {
 		return nil
 	}
-	return &Refused{c.tool, c.job.Load.Name, errors.Join(c.errs...)}
+	return &RefusedError{c.tool, c.job.Load.Name, errors.Join(c.errs...)}
 }
 
 // Request is what an HTTP tool sends.

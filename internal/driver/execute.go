@@ -129,12 +129,12 @@ func Execute(ctx context.Context, d Driver, site model.Site, server string, j Jo
 		return o, err
 	}
 	if run.Server != nil && server == "" {
-		return o, &Refused{name, j.Load.Name, errors.New("it talks to a server of its own, which cannot be put behind the address of a Service; use a stack without one")}
+		return o, &RefusedError{name, j.Load.Name, errors.New("it talks to a server of its own, which cannot be put behind the address of a Service; use a stack without one")}
 	}
 	if run.Server != nil {
-		stop, err := serve(ctx, site, server, run.Server)
-		if err != nil {
-			return o, fmt.Errorf("starting the server of %s in pod %s: %w", name, server, err)
+		stop, failed := serve(ctx, site, server, run.Server)
+		if failed != nil {
+			return o, fmt.Errorf("starting the server of %s in pod %s: %w", name, server, failed)
 		}
 		defer stop()
 	}
@@ -143,7 +143,7 @@ func Execute(ctx context.Context, d Driver, site model.Site, server string, j Jo
 	tool := &model.Tool{Name: name, Version: program.Version, Program: program.Path}
 	if run.Warmup != nil {
 		tool.Commands = append(tool.Commands, run.Warmup.Command)
-		if _, _, err := finish(limited, pod, *run.Warmup, run.Loss, ""); err != nil {
+		if _, _, err = finish(limited, pod, *run.Warmup, run.Loss, ""); err != nil {
 			return o, fmt.Errorf("warming up with %s: %w", name, err)
 		}
 	}
@@ -152,12 +152,12 @@ func Execute(ctx context.Context, d Driver, site model.Site, server string, j Jo
 	o.Window = model.Window{Start: now + run.Lead.Nanoseconds(), End: now + (run.Lead + j.Load.Duration).Nanoseconds()}
 	onWindow(o.Window)
 	stdout, file, err := finish(limited, pod, run.Main, run.Loss, run.File)
-	o.keep(name+".stdout", stdout)
 	native := stdout
 	if run.File != "" {
 		native = file
-		o.keep(run.Keep, file)
+		o.keep(name+".stdout", stdout)
 	}
+	o.keep(run.Keep, native)
 	if err != nil {
 		return o, fmt.Errorf("loading with %s: %w", name, err)
 	}

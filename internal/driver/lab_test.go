@@ -71,7 +71,7 @@ func need(t *testing.T, d driver.Driver) string {
 	return ""
 }
 
-type real struct {
+type toolTest struct {
 	driver driver.Driver
 	load   model.Load
 	// Requests are how many successes there must be, about; 0: some.
@@ -80,7 +80,7 @@ type real struct {
 	service  bool // and service times?
 }
 
-func reals() map[string]real {
+func tools() map[string]toolTest {
 	closed := model.Load{Protocol: "http1", Arrival: model.ArrivalClosed, Connections: 4}
 	open := model.Load{Protocol: "http1", Arrival: model.ArrivalOpen, Rate: 400, Connections: 4}
 	with := func(l model.Load, change func(l *model.Load)) model.Load {
@@ -88,7 +88,7 @@ func reals() map[string]real {
 		return l
 	}
 	stream := json.RawMessage(`{"mode": "stream"}`)
-	return map[string]real{
+	return map[string]toolTest{
 		"fortio":       {fortio.Driver{}, closed, 0, true, true},
 		"fortio paced": {fortio.Driver{}, with(closed, func(l *model.Load) { l.Pace = 400 }), 400, false, true},
 		"vegeta":       {vegeta.Driver{}, open, 400, true, true},
@@ -110,8 +110,8 @@ func reals() map[string]real {
 // Every tool that is here sends a load of a second in a lab, and what it says
 // is whole.
 func TestTools(t *testing.T) { //nolint:paralleltest // the tools would share a CPU
-	for name, r := range reals() {
-		t.Run(name, func(t *testing.T) {
+	for name, r := range tools() {
+		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
 			l := r.load
 			l.Program = need(t, r.driver)
 			l.Name, l.From, l.To, l.Duration, l.Timeout = "real", "client-0", "server", time.Second, time.Second
@@ -132,7 +132,7 @@ func TestTools(t *testing.T) { //nolint:paralleltest // the tools would share a 
 	}
 }
 
-func check(t *testing.T, r real, o *driver.Outcome, window model.Window) {
+func check(t *testing.T, r toolTest, o *driver.Outcome, window model.Window) {
 	t.Helper()
 	l := o.Load
 	t.Logf("%s %s: %d due, %d ok, %v, %d unsent in %s; response p50 %s p99 %s, service p50 %s p99 %s; lateness p50 %s p99 %s; %v %q\n%+v %+v", l.Tool.Name, l.Tool.Version,

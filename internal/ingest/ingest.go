@@ -54,14 +54,11 @@ func NewResult(tool string, about About, basis model.Basis) *model.LoadResult {
 // Spread records n values that are known to lie from lo to hi, evenly: what is
 // usual where only a bucket's bounds and count are known.
 func Spread(h *hist.Histogram, lo, hi time.Duration, n uint64) {
-	const steps = 1000 // finer than the histogram itself, for a bucket that is twice its start
-	for i := range min(n, steps) {
-		share := n / min(n, steps)
-		if i < n%min(n, steps) {
-			share++
-		}
-		at := lo + time.Duration(float64(hi-lo)*(float64(i)+0.5)/float64(min(n, steps))) //nolint:mnd // the middle of the step
-		h.RecordN(int64(at), share)
+	steps := min(n, 1000) //nolint:mnd // finer than the histogram itself, for a bucket that is twice its start
+	upTo := func(i uint64) uint64 { return n/steps*i + n%steps*i/steps }
+	for i := range steps {
+		at := lo + time.Duration(float64(hi-lo)*(float64(i)+0.5)/float64(steps)) //nolint:mnd // the middle of the step
+		h.RecordN(int64(at), upTo(i+1)-upTo(i))
 	}
 }
 

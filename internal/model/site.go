@@ -96,10 +96,10 @@ type Namespace interface {
 
 // Finisher is a Running whose program is meant to end by itself. ExitCode is
 // its status, after Done. ReadFile reads a file of its private folder, until
-// Stop; more than max bytes are an error.
+// Stop; more than limit bytes are an error.
 type Finisher interface {
 	ExitCode() int
-	ReadFile(name string, max int64) ([]byte, error)
+	ReadFile(name string, limit int64) ([]byte, error)
 }
 
 // NodeSite is a site whose nodes' network namespaces can be entered.

@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Tool is an outside program that sent a load, or whose results were read, and
 // what is to be known of its figures. What the tool does not tell is absent
@@ -36,10 +39,7 @@ const (
 
 // Note adds a note, once.
 func (t *Tool) Note(text string) {
-	for _, n := range t.Notes {
-		if n == text {
-			return
-		}
+	if !slices.Contains(t.Notes, text) {
+		t.Notes = append(t.Notes, text)
 	}
-	t.Notes = append(t.Notes, text)
 }

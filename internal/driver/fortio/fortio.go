@@ -3,6 +3,7 @@ package fortio
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -74,7 +75,7 @@ func (Driver) Plan(j driver.Job) (driver.Run, error) {
 		files = map[string][]byte{"body": r.Payload()}
 		args = append(args, "-payload-file", "{dir}/body")
 	}
-	if r.Method != "GET" {
+	if r.Method != http.MethodGet {
 		args = append(args, "-X", r.Method)
 	}
 	process := func(name string, d time.Duration) model.Process {

@@ -3,6 +3,7 @@ package h2load
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -46,7 +47,7 @@ func (Driver) Plan(j driver.Job) (driver.Run, error) {
 	c.Refuse(l.Think > 0, "it has no think time")
 	r := c.HTTP()
 	c.Refuse(r.Reconnect, "it keeps its connections; leave reconnect out")
-	c.Refuse(r.HasBody() && r.Method == "GET", "it sends no body with GET")
+	c.Refuse(r.HasBody() && r.Method == http.MethodGet, "it sends no body with GET")
 	if err := c.Err(); err != nil {
 		return driver.Run{}, err
 	}

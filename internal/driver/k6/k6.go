@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/driver"
@@ -84,9 +85,7 @@ func (Driver) Plan(j driver.Job) (driver.Run, error) {
 			"noConnectionReuse": r.Reconnect, "insecureSkipTLSVerify": l.TLS != nil, "scenarios": map[string]any{"load": scenario},
 		},
 	}
-	for name, value := range r.Headers {
-		s.Headers[name] = value
-	}
+	maps.Copy(s.Headers, r.Headers)
 	s.Headers["Host"] = r.Host
 	for _, addr := range j.Targets {
 		r.Target = addr

@@ -69,7 +69,7 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 		return nil, fmt.Errorf("reading iperf3's result: %w", err)
 	}
 	var f result
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err = json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("reading iperf3's result: %w", err)
 	}
 	out, err := f.convert(about)

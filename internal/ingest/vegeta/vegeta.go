@@ -130,11 +130,11 @@ func scheduled(rec *ingest.Recorder, next func() (result, error), rate float64) 
 		if len(all) == maxKept {
 			return fmt.Errorf("more than %d results; read them without a rate", maxKept)
 		}
-		if seq > 1<<40 || period > int64(time.Hour) || seq > uint64(math.MaxInt64/2/max(period, 1)) { //nolint:gosec // G115: positive
+		if seq > 1<<40 || period > int64(time.Hour) || seq > uint64(math.MaxInt64/2/max(period, 1)) {
 			return fmt.Errorf("result number %d at %g/s lies beyond any attack", seq, rate)
 		}
 		all, seqs = append(all, q), append(seqs, seq)
-		start = min(start, q.Sent-int64(seq)*period) //nolint:gosec // G115: checked above
+		start = min(start, q.Sent-int64(seq)*period)
 		return nil
 	}, rec.Out().Tool)
 	if err != nil {
@@ -210,7 +210,7 @@ func fromCSV(in *bufio.Reader) func() (result, error) {
 		}
 		return result{
 			Timestamp: time.Unix(0, n[0]), Code: uint16(n[1]), Latency: time.Duration(n[2]), //nolint:gosec // G115: checked above
-			BytesOut: uint64(n[3]), BytesIn: uint64(n[4]), Error: f[5], Seq: uint64(n[5]),
+			BytesOut: uint64(n[3]), BytesIn: uint64(n[4]), Error: f[5], Seq: uint64(n[5]), //nolint:gosec // G115: not negative
 		}, nil
 	}
 }

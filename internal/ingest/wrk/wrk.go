@@ -78,7 +78,7 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 }
 
 func (p *report) convert(about ingest.About) (*model.LoadResult, error) {
-	about.Connections = int(min(p.connections, math.MaxInt32)) //nolint:gosec // G115: bounded
+	about.Connections = int(min(p.connections, math.MaxInt32))
 	about.Duration = p.took
 	about.Arrival = model.ArrivalClosed
 	tool, basis := Name, model.BasisSent
@@ -164,7 +164,7 @@ func (p *report) wrk2(out *model.LoadResult) error {
 	} else if err := p.uncorrected.fill(out.Service); err != nil {
 		return err
 	}
-	thrown := Calibration(int(min(p.connections, math.MaxInt32)), int(min(p.threads, math.MaxInt32))) //nolint:gosec // G115: bounded
+	thrown := Calibration(int(min(p.connections, math.MaxInt32)), int(min(p.threads, math.MaxInt32)))
 	if p.took <= thrown {
 		return nil
 	}
@@ -193,8 +193,8 @@ func uncorrect(counts map[int64]uint64, requests, connections, duration uint64) 
 	if connections == 0 || requests/connections == 0 || duration == 0 || duration > math.MaxInt64 {
 		return errors.New("wrk has added values to its distribution, and they cannot be told from what it measured")
 	}
-	interval := int64(duration / (requests / connections)) //nolint:gosec // G115: bounded
-	const limit = 50_000_000                               // steps: hours of stalls at full rate
+	interval := int64(duration / (requests / connections))
+	const limit = 50_000_000 // steps: hours of stalls at full rate
 	steps := 0
 	for _, v := range descending(counts) {
 		n := counts[v]
