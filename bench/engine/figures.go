@@ -24,6 +24,7 @@ const (
 	partOpen10k part = "open10k"
 	partStall   part = "stall"
 	partGRPC    part = "grpc"
+	partGoGRPC  part = "gogrpc"
 	partTCP     part = "tcp"
 	partUDP     part = "udp"
 	partPing    part = "ping"

@@ -57,7 +57,7 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	f.SetOutput(errs)
 	f.IntVar(&o.rounds, "rounds", 3, "how often each tool is measured in each part")
 	f.DurationVar(&o.window, "duration", 3*time.Second, "the measured window of each run")
-	f.StringVar(&o.parts, "parts", "", "only these parts, separated by commas: fast, nginx, open1k, open10k, stall, grpc, tcp, udp, ping, agree")
+	f.StringVar(&o.parts, "parts", "", "only these parts, separated by commas: fast, nginx, open1k, open10k, stall, grpc, gogrpc, tcp, udp, ping, agree")
 	f.StringVar(&o.peers, "peers", "", "only these peers, separated by commas")
 	f.StringVar(&o.dirs, "peers-dir", ".tools/peers", "folders to look for peers in before the search path, separated by colons")
 	f.Uint64Var(&o.seed, "seed", 1, "of the random order within rounds")

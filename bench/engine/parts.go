@@ -40,7 +40,9 @@ func plan(b *bed, found []*tool, window time.Duration) []trial {
 			add(partAgree, t, func(ctx context.Context) (map[metric]float64, error) { return b.agreement(ctx, t, window) })
 		}
 		if t.grpc != nil {
-			add(partGRPC, t, func(ctx context.Context) (map[metric]float64, error) { return b.grpc(ctx, t, window) })
+			for p, mode := range map[part]string{partGRPC: modeGRPC, partGoGRPC: modeGo} {
+				add(p, t, func(ctx context.Context) (map[metric]float64, error) { return b.grpc(ctx, t, mode, window) })
+			}
 		}
 	}
 	return all
@@ -72,8 +74,8 @@ func (u *usage) perRequest() map[metric]float64 {
 }
 
 // grpc is the closed loop of 32 streams on one connection.
-func (b *bed) grpc(ctx context.Context, t *tool, window time.Duration) (map[metric]float64, error) {
-	return with(ctx, b.fast(ctx, modeGRPC), func(s *server) (map[metric]float64, error) {
+func (b *bed) grpc(ctx context.Context, t *tool, mode string, window time.Duration) (map[metric]float64, error) {
+	return with(ctx, b.fast(ctx, mode), func(s *server) (map[metric]float64, error) {
 		u, err := b.observe(ctx, s, window, t.command(t.grpc(b.at(portHTTP).String(), told(window))))
 		return u.perRequest(), err
 	})

@@ -14,16 +14,24 @@ func TestRead(t *testing.T) {
 		out  string
 		want latency
 	}{
-		{wrk2("32"), "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%  640.00us\n 75.000%    0.92ms\n 99.000%  405.25ms\n 99.900%    1.02s \n100.000%    1.10s \n",
-			latency{p50: 640 * time.Microsecond, p99: 405*msec + 250*time.Microsecond, p999: 1020 * msec}},
-		{fortio("32"), `{"DurationHistogram":{"Count":9000,"Percentiles":[{"Percentile":50,"Value":0.0005},{"Percentile":99,"Value":0.25},{"Percentile":99.9,"Value":0.5}]}}`,
-			latency{requests: 9000, p50: msec / 2, p99: 250 * msec, p999: 500 * msec}},
+		{
+			wrk2("32"), "  Latency Distribution (HdrHistogram - Recorded Latency)\n 50.000%  640.00us\n 75.000%    0.92ms\n 99.000%  405.25ms\n 99.900%    1.02s \n100.000%    1.10s \n",
+			latency{p50: 640 * time.Microsecond, p99: 405*msec + 250*time.Microsecond, p999: 1020 * msec},
+		},
+		{
+			fortio("32"), `{"DurationHistogram":{"Count":9000,"Percentiles":[{"Percentile":50,"Value":0.0005},{"Percentile":99,"Value":0.25},{"Percentile":99.9,"Value":0.5}]}}`,
+			latency{requests: 9000, p50: msec / 2, p99: 250 * msec, p999: 500 * msec},
+		},
 		{oha("32"), `{"summary":{},"latencyPercentiles":{"p50":0.0005,"p99":0.25,"p99.9":0.5}}`, latency{p50: msec / 2, p99: 250 * msec, p999: 500 * msec}},
 		{vegeta("32"), `{"latencies":{"total":1,"50th":500000,"99th":250000000},"requests":3000}`, latency{requests: 3000, p50: msec / 2, p99: 250 * msec}},
-		{sockperf(), "sockperf: ---> percentile 99.900 =  300.000\nsockperf: ---> percentile 99.000 =   210.500\nsockperf: ---> percentile 50.000 =   67.000\n",
-			latency{p50: 67 * time.Microsecond, p99: 210500}},
-		{windtunnel("32", "w"), `{"due":10,"succeeded":10,"response":{"p50_ms":0.5,"p99_ms":250,"p99_9_ms":null},"generator":{"lateness":{"p50_ms":0.04,"p99_ms":0.2}}}`,
-			latency{requests: 10, p50: msec / 2, p99: 250 * msec, latenessP50: 40 * time.Microsecond, latenessP99: 200 * time.Microsecond}},
+		{
+			sockperf(), "sockperf: ---> percentile 99.900 =  300.000\nsockperf: ---> percentile 99.000 =   210.500\nsockperf: ---> percentile 50.000 =   67.000\n",
+			latency{p50: 67 * time.Microsecond, p99: 210500},
+		},
+		{
+			windtunnel("32", "w", ""), `{"due":10,"succeeded":10,"response":{"p50_ms":0.5,"p99_ms":250,"p99_9_ms":null},"generator":{"lateness":{"p50_ms":0.04,"p99_ms":0.2}}}`,
+			latency{requests: 10, p50: msec / 2, p99: 250 * msec, latenessP50: 40 * time.Microsecond, latenessP99: 200 * time.Microsecond},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.tool.name, func(t *testing.T) {
@@ -72,5 +80,27 @@ func TestGRPCFeed(t *testing.T) {
 		if first+second != 2 || string(out) != string(want) {
 			t.Fatalf("cut at %d: %d requests, %d bytes; want 2 and %d", cut, first+second, len(out), len(want))
 		}
+	}
+}
+
+// Flows with begins of 64 bytes, questions of 512, and ARP, in every small number.
+func TestOfFlow(t *testing.T) {
+	t.Parallel()
+	const flowed = 56_061
+	for begins := range 4 {
+		for asks := range 6 {
+			for arps := range 3 {
+				arrived := traffic{
+					packets: float64(flowed + begins + asks + arps),
+					bytes:   float64(flowed*(datagram+headers) + begins*(64+headers) + asks*(512+headers) + arps*arp),
+				}
+				if got, ok := arrived.ofFlow(); !ok || got != flowed {
+					t.Errorf("%d begins, %d questions, %d of ARP: %g, %t; want %d", begins, asks, arps, got, ok, flowed)
+				}
+			}
+		}
+	}
+	if got, ok := (traffic{packets: 1000, bytes: 1_400_001}).ofFlow(); ok {
+		t.Errorf("of packets of other sizes, %g were taken for the flow's", got)
 	}
 }

@@ -206,6 +206,7 @@ const (
 	modeHTTP   = "http"
 	modeStamps = "stamps" // HTTP/1.1, and keeps the arrivals
 	modeGRPC   = "grpc"
+	modeGo     = "go" // gRPC by Go's own HTTP/2: see serveGo
 )
 
 // The questions that the server is asked over its standard input, a line each;
@@ -217,6 +218,9 @@ const (
 
 // serveFast serves until its standard input ends.
 func serveFast(addr netip.AddrPort, mode string, in io.Reader, out io.Writer) error {
+	if mode == modeGo {
+		return serveGo(addr, in, out)
+	}
 	s, err := listenFast(addr, mode)
 	if err != nil {
 		return err

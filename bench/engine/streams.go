@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/windtunnel/windtunnel/internal/flow"
 )
 
 // Loads that are not made of HTTP requests. Each tool brings its own server.
@@ -97,7 +99,7 @@ func (b *bed) udp(t *tool, start func(context.Context) (*server, error), args ..
 			if err != nil {
 				return nil, err
 			}
-			return datagrams(out, after.packets-before.packets)
+			return judgeFlow(out, traffic{bytes: after.bytes - before.bytes, packets: after.packets - before.packets})
 		})
 	}
 }
@@ -126,30 +128,62 @@ func (b *bed) interrupted(ctx context.Context, s *server, argv []string) (out []
 	return client.out.Bytes(), nil
 }
 
-// datagrams compares what our program says of a flow with the receiver's
-// interface, which has received that many packets in all.
-func datagrams(out []byte, packets float64) (map[metric]float64, error) {
+// judgeFlow compares what our program says of a flow with what the receiver's
+// interface has received in all. A flow without warm-up is all of the window.
+func judgeFlow(out []byte, arrived traffic) (map[metric]float64, error) {
 	var r struct {
 		Datagrams struct {
-			Sent      float64
-			Received  float64
-			Lost      float64
-			Drops     float64 `json:"socket_drops"`
-			Interface float64 `json:"interface_packets"`
+			Sent     float64
+			Received float64
+			Lost     float64
+			Drops    float64 `json:"socket_drops"`
 		}
 	}
 	if err := fromJSON(out, &r); err != nil {
 		return nil, err
 	}
 	d := r.Datagrams
-	const control = 100 // packets at most with which the two ends agree
-	if d.Sent == 0 || d.Interface > packets || packets-d.Interface > control {
-		return nil, fmt.Errorf("%.0f datagrams sent; the receiver's interface had %.0f packets in all, and is said to have had %.0f", d.Sent, packets, d.Interface)
+	came, ok := arrived.ofFlow()
+	if d.Sent == 0 || !ok {
+		return nil, fmt.Errorf("%.0f datagrams were sent, and the receiver's interface had %.0f packets of %.0f bytes: more than the flow and its control packets", d.Sent, arrived.packets, arrived.bytes)
 	}
 	return map[metric]float64{
-		metricSent: d.Sent, metricCounted: d.Received, metricArrived: d.Interface, metricDropped: d.Drops, metricLoss: d.Lost / d.Sent,
-		metricMiscounted: math.Abs(d.Lost - (d.Sent - (d.Interface - d.Drops))),
+		metricSent: d.Sent, metricCounted: d.Received, metricArrived: came, metricDropped: d.Drops, metricLoss: d.Lost / d.Sent,
+		metricMiscounted: math.Abs(d.Lost - (d.Sent - (came - d.Drops))),
 	}, nil
+}
+
+// Bytes on the wire besides a datagram's payload (Ethernet, IPv4, UDP), and of
+// an ARP packet.
+const (
+	headers = 14 + 20 + 8
+	arp     = 14 + 28
+)
+
+// ofFlow is how many of the packets were the flow's datagrams. The others are
+// few and of three known sizes, none of which fits into the sum of bytes in
+// another number, so that packets and bytes together tell exactly.
+func (t traffic) ofFlow() (datagrams float64, ok bool) {
+	const most = 64
+	for others := range most {
+		datagrams = t.packets - float64(others)
+		if isControl(int(t.bytes-datagrams*(datagram+headers)), others) {
+			return datagrams, true
+		}
+	}
+	return 0, false
+}
+
+// isControl says whether so many bytes can be that many control packets.
+func isControl(bytes, packets int) bool {
+	for asks := range packets + 1 {
+		for begins := range packets - asks + 1 {
+			if asks*(flow.AccountSize+headers)+begins*(flow.BeginSize+headers)+(packets-asks-begins)*arp == bytes {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // pingPong is one request at a time.

@@ -82,9 +82,13 @@ func tools(b *bed, o options) ([]*tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	descriptor, err := healthDescriptor()
+	if err != nil {
+		return nil, err
+	}
 	c := strconv.Itoa(connections)
 	return []*tool{
-		windtunnel(c, o.program), wrk(c), wrk2(c), h2load(c, message), fortio(c), oha(c), k6(c, script, filepath.Join(b.dir, "k6.json")), vegeta(c), ghz(c, proto), iperf3(), sockperf(),
+		windtunnel(c, o.program, descriptor), wrk(c), wrk2(c), h2load(c, message), fortio(c), oha(c), k6(c, script, filepath.Join(b.dir, "k6.json")), vegeta(c), ghz(c, proto), iperf3(), sockperf(),
 	}, nil
 }
 

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strconv"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // windtunnel is our own program, called as anybody would call it.
-func windtunnel(c, program string) *tool {
+func windtunnel(c, program, descriptor string) *tool {
 	load := func(url string, d time.Duration, more ...string) []string {
 		// No warm-up: the peers have none, and in the stall every request counts.
 		return append([]string{"load", url, "--json", "--connections", c, "--warmup", "0s", "--duration", inSeconds(d)}, more...)
@@ -19,8 +23,9 @@ func windtunnel(c, program string) *tool {
 			return load(url, d, "--rate", strconv.Itoa(rate))
 		},
 		grpc: func(addr string, d time.Duration) []string {
-			// The last flag wins: one connection, with as many streams.
-			return append(load("grpc://"+addr+healthMethod, d), "--connections", "1", "--set", "streams="+c)
+			// The last flag wins: one connection, with as many streams. The types are
+			// those of the health service, by its descriptor.
+			return append(load("grpc://"+addr+healthMethod, d), "--connections", "1", "--set", "streams="+c, "--set", "descriptor="+descriptor)
 		},
 		read: readWindtunnel,
 	}
@@ -53,4 +58,33 @@ func readWindtunnel(out []byte) (l latency, err error) {
 		l.p999 = in(*r.Response.P999)
 	}
 	return l, nil
+}
+
+// healthDescriptor is healthProto for a machine: a FileDescriptorSet in base64.
+// The status is a number here, which is the same on the wire.
+func healthDescriptor() (string, error) {
+	message := func(name, field string, kind descriptorpb.FieldDescriptorProto_Type) *descriptorpb.DescriptorProto {
+		return &descriptorpb.DescriptorProto{Name: &name, Field: []*descriptorpb.FieldDescriptorProto{{
+			Name: &field, Number: new(int32(1)), Type: &kind, Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+		}}}
+	}
+	const in, out = "HealthCheckRequest", "HealthCheckResponse"
+	set := &descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
+		Name: new("health.proto"), Package: new("grpc.health.v1"), Syntax: new("proto3"),
+		MessageType: []*descriptorpb.DescriptorProto{
+			message(in, "service", descriptorpb.FieldDescriptorProto_TYPE_STRING),
+			message(out, "status", descriptorpb.FieldDescriptorProto_TYPE_INT32),
+		},
+		Service: []*descriptorpb.ServiceDescriptorProto{{
+			Name: new("Health"),
+			Method: []*descriptorpb.MethodDescriptorProto{{
+				Name: new("Check"), InputType: new(".grpc.health.v1." + in), OutputType: new(".grpc.health.v1." + out),
+			}},
+		}},
+	}}}
+	b, err := proto.Marshal(set)
+	if err != nil {
+		return "", fmt.Errorf("writing the health service's descriptor: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(b), nil
 }
