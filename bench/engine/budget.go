@@ -70,7 +70,7 @@ func budgets() []budget {
 
 func serverOf(p part) string {
 	if p == partGoGRPC {
-		return "Go server"
+		return "grpc-go server"
 	}
 	return "fast server"
 }

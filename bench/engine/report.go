@@ -79,11 +79,11 @@ func sections() []section {
 			{"true p99.9, ms", partStall, metricTruth999, millis},
 			{"reported", partStall, metricP999, millis},
 		}},
-		{"gRPC unary, closed loop, 32 streams on 1 connection", "The fast server answers in batches, as requests come in; the Go server (net/http) one by one, which costs every client more.", []column{
+		{"gRPC unary, closed loop, 32 streams on 1 connection", "The fast server answers in batches, as requests come in; grpc-go's come as goroutines make them, which costs every client more.", []column{
 			{"fast server: QPS", partGRPC, metricQPS, thousands},
 			{"client CPU, us per request", partGRPC, metricCPU, micros},
 			{"RSS, MB", partGRPC, metricRSS, megabytes},
-			{"Go server: QPS", partGoGRPC, metricQPS, thousands},
+			{"grpc-go: QPS", partGoGRPC, metricQPS, thousands},
 			{"client CPU, us per request", partGoGRPC, metricCPU, micros},
 		}},
 		{"TCP stream, one connection, blocks of 128 KiB", "Bytes are counted by the server's interface.", []column{

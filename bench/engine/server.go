@@ -206,7 +206,7 @@ const (
 	modeHTTP   = "http"
 	modeStamps = "stamps" // HTTP/1.1, and keeps the arrivals
 	modeGRPC   = "grpc"
-	modeGo     = "go" // gRPC by Go's own HTTP/2: see serveGo
+	modeGo     = "go" // gRPC by grpc-go: see serveGo
 )
 
 // The questions that the server is asked over its standard input, a line each;
