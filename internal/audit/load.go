@@ -255,6 +255,9 @@ func littlesLaw() Rule {
 				return nil
 			}
 			l, r := e.load(o), o.Load
+			if r.Tool != nil && r.Service.Count() != r.Succeeded {
+				return nil // an outside tool that does not tell the distribution, or not of successes alone
+			}
 			places := float64(r.Connections * max(r.Streams, 1))
 			failed := float64(r.FailedTotal())
 			resting := (float64(r.Succeeded)*l.Think.Seconds() + failed*max(l.Think, failureRest).Seconds()) / r.Elapsed.Seconds()

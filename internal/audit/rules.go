@@ -114,8 +114,8 @@ func checkResponders(_ Evidence, o *model.Outcome) *Doubt {
 			}
 		}
 	}
-	if metric.IsFlow(o.Load) {
-		return nil // it has no answers, and goes to one server
+	if metric.IsFlow(o.Load) || o.Load.Tool != nil {
+		return nil // it has no answers, and goes to one server; other tools do not look who answers
 	}
 	if n := o.Load.Unidentified; n > 0 {
 		return &Doubt{

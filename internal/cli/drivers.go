@@ -39,7 +39,7 @@ func (a *app) checkDrivers(ctx context.Context, s model.Study) error {
 		if err != nil {
 			return err
 		}
-		if _, err = d.Plan(driver.Example(l, s.Design.Warmup)); err != nil {
+		if err = a.tryDriver(d, l, s); err != nil {
 			errs = append(errs, wrong(err))
 			continue
 		}
@@ -48,4 +48,32 @@ func (a *app) checkDrivers(ctx context.Context, s model.Study) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// tryDriver asks a driver about a load in every variant.
+func (a *app) tryDriver(d driver.Driver, l model.Load, s model.Study) error {
+	pods := 1
+	for _, svc := range s.Topology.Services {
+		if svc.Name == l.To {
+			pods = len(svc.Pods)
+		}
+	}
+	for _, v := range s.Variants {
+		layers, err := a.stack(v)
+		if err != nil {
+			return err
+		}
+		fronted := slices.ContainsFunc(layers, func(l model.Layer) bool {
+			_, ok := l.(model.Fronter)
+			return ok
+		})
+		addresses := pods
+		if fronted {
+			addresses = 1
+		}
+		if err := driver.Try(d, l, s.Design.Warmup, addresses, fronted); err != nil {
+			return fmt.Errorf("variant %s: %w", v.Name, err)
+		}
+	}
+	return nil
 }

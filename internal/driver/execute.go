@@ -129,7 +129,7 @@ func Execute(ctx context.Context, d Driver, site model.Site, server string, j Jo
 		return o, err
 	}
 	if run.Server != nil && server == "" {
-		return o, &RefusedError{name, j.Load.Name, errors.New("it talks to a server of its own, which cannot be put behind the address of a Service; use a stack without one")}
+		return o, ownServer(d, j.Load)
 	}
 	if run.Server != nil {
 		stop, failed := serve(ctx, site, server, run.Server)
@@ -331,10 +331,19 @@ func said(r io.Reader, text string) bool {
 	}
 }
 
-// Example is a job with placeholders for what is only known in a trial, to ask
-// a driver for its opinion of a load beforehand.
-func Example(l model.Load, warmup time.Duration) Job {
-	return Job{Load: l, Host: l.To, Warmup: warmup, Program: l.Program, Targets: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:80")}}
+// Try asks a driver for its opinion of a load before there is anything to send
+// to: with so many addresses, or behind the one address of a Service.
+func Try(d Driver, l model.Load, warmup time.Duration, addresses int, fronted bool) error {
+	placeholder := netip.MustParseAddrPort("192.0.2.1:80") // RFC 5737
+	run, err := d.Plan(Job{Load: l, Host: l.To, Warmup: warmup, Program: l.Program, Targets: slices.Repeat([]netip.AddrPort{placeholder}, addresses)})
+	if err == nil && run.Server != nil && fronted {
+		return ownServer(d, l)
+	}
+	return err
+}
+
+func ownServer(d Driver, l model.Load) error {
+	return &RefusedError{d.Tool().Name, l.Name, errors.New("it talks to a server of its own, which cannot be put behind the address of a Service; use a stack without one")}
 }
 
 func sorted(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

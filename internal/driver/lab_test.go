@@ -110,8 +110,8 @@ func tools() map[string]toolTest {
 // Every tool that is here sends a load of a second in a lab, and what it says
 // is whole.
 func TestTools(t *testing.T) { //nolint:paralleltest // the tools would share a CPU
-	for name, r := range tools() {
-		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
+	for name, r := range tools() { //nolint:paralleltest // see above
+		t.Run(name, func(t *testing.T) {
 			l := r.load
 			l.Program = need(t, r.driver)
 			l.Name, l.From, l.To, l.Duration, l.Timeout = "real", "client-0", "server", time.Second, time.Second

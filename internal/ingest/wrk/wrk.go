@@ -193,8 +193,8 @@ func uncorrect(counts map[int64]uint64, requests, connections, duration uint64) 
 	if connections == 0 || requests/connections == 0 || duration == 0 || duration > math.MaxInt64 {
 		return errors.New("wrk has added values to its distribution, and they cannot be told from what it measured")
 	}
-	interval := int64(duration / (requests / connections))
-	const limit = 50_000_000 // steps: hours of stalls at full rate
+	interval := int64(duration / (requests / connections)) //nolint:gosec // G115: checked above
+	const limit = 50_000_000                               // steps: hours of stalls at full rate
 	steps := 0
 	for _, v := range descending(counts) {
 		n := counts[v]
