@@ -76,7 +76,9 @@ func bar(share float64, width int) string {
 func spark(values []float64) string {
 	most := 0.0
 	for _, v := range values {
-		most = max(most, v)
+		if v > most { // not of what is unknown
+			most = v
+		}
 	}
 	var b strings.Builder
 	for _, v := range values {

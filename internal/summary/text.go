@@ -350,7 +350,7 @@ func (p *page) counts(l *Load) {
 		text += fmt.Sprintf("; bodies of %s to %s B", number(uint64(max(r.BodyBytesMin, 0))), number(uint64(r.BodyBytesMax)))
 	}
 	if r.Sockets > 0 {
-		text += "; " + number(r.Sockets) + " connections opened"
+		text += "; connections opened: " + number(r.Sockets)
 	}
 	if r.BytesSent+r.BytesReceived > 0 {
 		p.line("traffic", text)
