@@ -113,6 +113,9 @@ func (b *builder) arrival(c LoadConfig, path string) {
 func (b *builder) engine(c LoadConfig, path string) {
 	if b.given[path+".driver"] != nil {
 		b.oneOf(path+".driver", "driver", c.Driver, b.known.Drivers)
+		if len(c.From) > 1 {
+			b.reject(path+".from", "has several pods: an outside tool sends from one")
+		}
 	} else if b.given[path+".program"] != nil {
 		b.reject(path+".program", "is the path of an outside tool: say which, with driver")
 	}

@@ -181,6 +181,7 @@ func TestLoadProblems(t *testing.T) {
 		"driver":          {"model: closed, driver: fortoi", `unknown driver "fortoi"; did you mean "fortio"?`},
 		"from":            {"model: closed, from: [client, cleint]", `loads[0].from[1]: unknown pod "cleint"`},
 		"from twice":      {"model: closed, from: [client, client]", `loads[0].from[1]: "client" is listed twice`},
+		"driver's pods":   {"model: closed, driver: fortio, from: [client, server-0]", "loads[0].from: has several pods"},
 		"from none":       {"model: closed, from: []", "is an empty list"},
 		"few connections": {"model: closed, connections: 1, from: [client, server-0]", "1 are too few for 2 pods that send"},
 		"CA and insecure": {"model: closed, tls: {ca: x, insecure: true}", "loads[0].tls.insecure: accepts any certificate"},

@@ -69,6 +69,20 @@ func TestSchemaAgrees(t *testing.T) {
 		"app key":        {"kind: echo", "kind: nginx", false},
 		"rate text":      {"rate: 2500", "rate: 2500/s", true},
 		"rate negative":  {"rate: 2500", "rate: -2500", false},
+		"ramp":           {"rate: 2500", "rate: {from: 5/s, to: 6/s}", true},
+		"ramp key":       {"rate: 2500", "rate: {from: 5/s, too: 6/s}", false},
+		"steps":          {"rate: 2500", "rate: {steps: [5/s, 6]}", true},
+		"one step":       {"rate: 2500", "rate: {steps: [5/s]}", false},
+		"replay":         {"rate: 2500", "rate: {replay: [0s, 1ms]}", true},
+		"search":         {"rate: 2500", "rate: {highest: [response.p99 < 5ms, success > 99%], confirm: 3}", true},
+		"search text":    {"rate: 2500", "rate: {highest: response.p99 < 5ms}", true},
+		"confirm":        {"rate: 2500", "rate: {highest: response.p99 < 5ms, confirm: 11}", false},
+		"no form":        {"rate: 2500", "rate: {}", false},
+		"arrivals":       {"rate: 2500", "rate: 2500, arrivals: poisson, burst: 5, when_blocked: drop, spin: 1us", true},
+		"arrivals name":  {"rate: 2500", "rate: 2500, arrivals: random", false},
+		"TLS":            {"rate: 2500", "rate: 2500, tls: {server_name: a, ca: pem}", true},
+		"TLS key":        {"rate: 2500", "rate: 2500, tls: {sni: a}", false},
+		"pods":           {"from: c", "from: [c, s]", true},
 		"duration unit":  {"1m30s", "90", false},
 		"percent":        {"2.5%", "2.5", false},
 		"blocks":         {"blocks: 8", "blocks: 5", false},
@@ -97,6 +111,25 @@ func TestSchemaAgrees(t *testing.T) {
 				t.Errorf("schema: %v", err)
 			}
 		})
+	}
+}
+
+// TestSchemaTakesFiles: what Parse reads from files, the schema lets them name.
+func TestSchemaTakesFiles(t *testing.T) {
+	t.Parallel()
+	schema := compiled(t)
+	for text, good := range map[string]bool{
+		"body: {file: body.txt}": true, "body: {file: body.txt, x: y}": false, "tls: {ca: {file: ca.pem}}": true,
+		"headers: {A: {file: body.txt}}": true, "method: {fiel: body.txt}": false,
+	} {
+		text = strings.Replace(full, `method: POST, path: "/a?b=c", headers: {X-Test: "1"}, body: hello`, text, 1)
+		_, err := Parse("f.yaml", []byte(text), withFolder())
+		if (err == nil) != good {
+			t.Errorf("parser: %v", err)
+		}
+		if err := schema.Validate(document(t, text)); (err == nil) != good {
+			t.Errorf("schema: %v", err)
+		}
 	}
 }
 
