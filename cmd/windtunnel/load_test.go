@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// echoServer starts the program's own server on a free port and returns where.
+func echoServer(t *testing.T, bin string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), bin, "echo", "--listen", "127.0.0.1:0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context has ended by then
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if m := regexp.MustCompile(`listens on (\S+):\s`).FindStringSubmatch(lines.Text()); m != nil {
+			return m[1]
+		}
+	}
+	t.Fatal("the echo server said nothing of where it listens")
+	return ""
+}
+
+// blocks are the fenced blocks of a kind in a document.
+func blocks(t *testing.T, doc, kind string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, m := range regexp.MustCompile("(?s)```"+kind+"\n(.*?)```").FindAllStringSubmatch(string(raw), -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// Every command of docs/load.md works. They run against a server on a free port,
+// each for a short time.
+func TestLoadDocumentation(t *testing.T) {
+	t.Parallel()
+	bin := program(t)
+	addr, dir := echoServer(t, bin), t.TempDir()
+	n := 0
+	for _, block := range blocks(t, "../../docs/load.md", "console") {
+		for line := range strings.Lines(block) {
+			command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+			if !ok || strings.HasPrefix(command, "windtunnel echo") {
+				continue
+			}
+			command = strings.ReplaceAll(command, "127.0.0.1:8080", addr)
+			if strings.HasPrefix(command, "windtunnel load") {
+				n++
+				command = regexp.MustCompile(` --duration \S+`).ReplaceAllString(command, "") + " --duration 200ms"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			sh := exec.CommandContext(ctx, "sh", "-c", command)
+			sh.Dir, sh.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"))
+			if out, err := sh.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", command, err, out)
+			}
+			cancel()
+		}
+	}
+	if n < 15 {
+		t.Errorf("only %d loads were found in docs/load.md", n)
+	}
+}
+
+// The JSON example of docs/load.md has the keys that --json prints.
+func TestLoadJSONIsDocumented(t *testing.T) {
+	t.Parallel()
+	bin := program(t)
+	out, err := exec.CommandContext(t.Context(), bin, "load", "http://"+echoServer(t, bin)+"/", "--rate", "500", "--duration", "200ms", "--json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := blocks(t, "../../docs/load.md", "json")
+	if len(documented) != 1 {
+		t.Fatalf("%d JSON examples in docs/load.md, want 1", len(documented))
+	}
+	if diff := cmp.Diff(keys(t, []byte(documented[0])), keys(t, out)); diff != "" {
+		t.Errorf("keys of --json (-documented +printed):\n%s", diff)
+	}
+}
+
+// keys are the paths of all keys; maps by status or name are one.
+func keys(t *testing.T, raw []byte) []string {
+	t.Helper()
+	var v any
+	if err := json.NewDecoder(bytes.NewReader(raw)).Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, x := range v {
+				all[path+k] = true
+				if !slices.Contains([]string{"failed", "statuses", "servers"}, k) {
+					walk(path+k+".", x)
+				}
+			}
+		case []any:
+			for _, x := range v {
+				if path != "findings." {
+					walk(path, x)
+				}
+			}
+		}
+	}
+	walk("", v)
+	return slices.Sorted(maps.Keys(all))
+}
