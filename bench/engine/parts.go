@@ -31,18 +31,16 @@ func plan(b *bed, found []*tool, window time.Duration) []trial {
 			})
 		}
 		if t.open != nil {
-			for p, rate := range map[part]int{partOpen1k: 1000, partOpen10k: 10_000} {
-				add(p, t, func(ctx context.Context) (map[metric]float64, error) { return b.open(ctx, t, rate, window) })
-			}
+			add(partOpen1k, t, func(ctx context.Context) (map[metric]float64, error) { return b.open(ctx, t, 1000, window) })
+			add(partOpen10k, t, func(ctx context.Context) (map[metric]float64, error) { return b.open(ctx, t, 10_000, window) })
 		}
 		if t.open != nil && t.read != nil {
 			add(partStall, t, func(ctx context.Context) (map[metric]float64, error) { return b.stalled(ctx, t) })
 			add(partAgree, t, func(ctx context.Context) (map[metric]float64, error) { return b.agreement(ctx, t, window) })
 		}
 		if t.grpc != nil {
-			for p, mode := range map[part]string{partGRPC: modeGRPC, partGoGRPC: modeGo} {
-				add(p, t, func(ctx context.Context) (map[metric]float64, error) { return b.grpc(ctx, t, mode, window) })
-			}
+			add(partGRPC, t, func(ctx context.Context) (map[metric]float64, error) { return b.grpc(ctx, t, modeGRPC, window) })
+			add(partGoGRPC, t, func(ctx context.Context) (map[metric]float64, error) { return b.grpc(ctx, t, modeGo, window) })
 		}
 	}
 	return all

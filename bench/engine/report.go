@@ -157,7 +157,7 @@ func (r *report) writeBudgets(b *strings.Builder) {
 	for _, l := range r.lines {
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", l.what, l.own, l.other, l.quotient, l.demand(), l.verdict)
 		if l.verdict == notMeasured && l.why != "" {
-			why = append(why, l.what+": "+l.why)
+			why = append(why, l.why)
 		}
 	}
 	judged := func(ok bool) verdict {
@@ -171,7 +171,7 @@ func (r *report) writeBudgets(b *strings.Builder) {
 		perMille(worst), perMille(maxHistogramError), judged(worst <= maxHistogramError))
 	fmt.Fprintf(b, "| Histogram: merge of parts equals the whole | - | - | - | exact | %s |\n", judged(mergesExactly()))
 	b.WriteString("| Allocations per request | by tests of `internal/load` and its protocols, which `make bench-engine` runs first | - | - | 0 | ok |\n\n")
-	for _, w := range why {
+	for _, w := range slices.Compact(slices.Sorted(slices.Values(why))) {
 		fmt.Fprintf(b, "Not measured: %s\n\n", strings.ReplaceAll(w, "\n", " "))
 	}
 }
