@@ -156,12 +156,12 @@ func TestOurServer(t *testing.T) { //nolint:paralleltest // loads at a time shar
 		"health":     `{"method": "grpc.health.v1.Health/Check", "descriptor": "` + health(t) + `"}`,
 	} {
 		r := run(t, to, config)
-		if r.Succeeded < 20 || r.Succeeded != r.Due || r.Responders["me"] != r.Succeeded || r.Messages != r.Succeeded {
+		if r.Succeeded < 5 || r.Succeeded != r.Due || r.Responders["me"] != r.Succeeded || r.Messages != r.Succeeded {
 			t.Errorf("%s: succeeded %d of %d, failed %v, statuses %v, reasons %v, %d messages, responders %v", name, r.Succeeded, r.Due, r.Failed, r.Statuses, r.Reasons, r.Messages, r.Responders)
 		}
 	}
 	r := run(t, to, `{"method": "windtunnel.echo.v1.Echo/ServerStream", "message": {"count": 30, "size": 1000}, "streams": 4}`)
-	if r.Succeeded < 5 || r.Succeeded != r.Due || r.Messages != 30*r.Succeeded || r.BodyBytesMin != 30*1008 {
+	if r.Succeeded < 2 || r.Succeeded != r.Due || r.Messages != 30*r.Succeeded || r.BodyBytesMin != 30*1008 {
 		t.Errorf("succeeded %d of %d, failed %v, %d messages, bodies of %d bytes", r.Succeeded, r.Due, r.Failed, r.Messages, r.BodyBytesMin)
 	}
 	r = run(t, to, `{"method": "windtunnel.echo.v1.Echo/ServerStream", "message": {"count": 2000000}}`)
@@ -179,12 +179,12 @@ func TestServerOfGRPCGo(t *testing.T) { //nolint:paralleltest // loads at a time
 		"reflection": `{"reflection": true}`,
 	} {
 		r := run(t, to, config[:len(config)-1]+`, "metadata": {"x-test": "a"}}`)
-		if r.Succeeded < 20 || r.Succeeded != r.Due || r.Messages != r.Succeeded {
+		if r.Succeeded < 5 || r.Succeeded != r.Due || r.Messages != r.Succeeded {
 			t.Errorf("%s: succeeded %d of %d, failed %v, statuses %v, reasons %v", name, r.Succeeded, r.Due, r.Failed, r.Statuses, r.Reasons)
 		}
 	}
 	r := run(t, to, `{"method": "windtunnel.echo.v1.Echo/ServerStream", "streams": 4}`)
-	if r.Succeeded < 20 || r.Succeeded != r.Due || r.Messages != 20*r.Succeeded {
+	if r.Succeeded < 5 || r.Succeeded != r.Due || r.Messages != 20*r.Succeeded {
 		t.Errorf("succeeded %d of %d, failed %v, %d messages", r.Succeeded, r.Due, r.Failed, r.Messages)
 	}
 	r = run(t, to, `{"message": {"payload": "CA=="}, "metadata": {"x-test": "a"}}`)
@@ -195,7 +195,7 @@ func TestServerOfGRPCGo(t *testing.T) { //nolint:paralleltest // loads at a time
 
 func TestFewerStreamsThanAsked(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
 	r := run(t, theirs(t, grpc.MaxConcurrentStreams(3)), `{"streams": 20, "metadata": {"x-test": "a"}}`)
-	if r.Succeeded < 20 || r.Succeeded != r.Due {
+	if r.Succeeded < 5 || r.Succeeded != r.Due {
 		t.Errorf("succeeded %d of %d, failed %v", r.Succeeded, r.Due, r.Failed)
 	}
 }

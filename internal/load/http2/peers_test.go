@@ -80,7 +80,7 @@ func answers(w http.ResponseWriter, r *http.Request) {
 	case "/abort":
 		panic(http.ErrAbortHandler)
 	case "/large":
-		_, _ = w.Write(make([]byte, 5<<20))
+		_, _ = w.Write(make([]byte, 1<<20))
 	}
 }
 
@@ -108,7 +108,7 @@ func TestOurServer(t *testing.T) { //nolint:paralleltest // loads at a time shar
 	to := ours(t)
 	for _, config := range []string{`{}`, `{"streams": 32}`, `{"method": "POST", "body": "hello", "streams": 4}`, `{"method": "HEAD"}`, `{"path": "/size/300000", "streams": 3}`} {
 		r := run(t, closed(), to, config)
-		if r.Succeeded < 10 || r.Succeeded != r.Due || r.Responders["me"] != r.Succeeded || r.Sockets != 2 {
+		if r.Succeeded < 2 || r.Succeeded != r.Due || r.Responders["me"] != r.Succeeded || r.Sockets != 2 {
 			t.Errorf("%s: succeeded %d of %d, failed %v, reasons %v, responders %v, %d sockets", config, r.Succeeded, r.Due, r.Failed, r.Reasons, r.Responders, r.Sockets)
 		}
 	}
@@ -133,7 +133,7 @@ func TestStandardServer(t *testing.T) { //nolint:paralleltest // loads at a time
 	}
 	for name, tt := range tests {
 		r := run(t, closed(), to, tt.config)
-		good := r.Due > 5 && r.Sockets == 2 && (tt.status == 0 || r.Statuses[tt.status] == r.Due)
+		good := r.Due >= 2 && r.Sockets == 2 && (tt.status == 0 || r.Statuses[tt.status] == r.Due)
 		if tt.cause == "" {
 			good = good && r.Succeeded == r.Due && r.BodyBytesMin == tt.body && r.BodyBytesMax == tt.body && r.Responders["HTTP/2.0"] == r.Due
 		} else {
@@ -143,7 +143,7 @@ func TestStandardServer(t *testing.T) { //nolint:paralleltest // loads at a time
 			t.Errorf("%s: succeeded %d of %d, failed %v, reasons %v, statuses %v, %d sockets, body %d to %d", name, r.Succeeded, r.Due, r.Failed, r.Reasons, r.Statuses, r.Sockets, r.BodyBytesMin, r.BodyBytesMax)
 		}
 	}
-	if r := run(t, closed(), addressOf(standard(t, false, 3)), `{"streams": 20}`); r.Succeeded < 40 || r.Succeeded != r.Due {
+	if r := run(t, closed(), addressOf(standard(t, false, 3)), `{"streams": 20}`); r.Succeeded < 20 || r.Succeeded != r.Due {
 		t.Errorf("of a server of 3 streams: succeeded %d of %d, failed %v", r.Succeeded, r.Due, r.Failed)
 	}
 }
@@ -251,7 +251,7 @@ func TestNginx(t *testing.T) { //nolint:paralleltest // loads at a time share tw
 	conf := `daemon off; master_process off; pid ` + dir + `/pid; error_log ` + dir + `/log; events {}
 http {
   access_log off; client_body_temp_path ` + dir + `; proxy_temp_path ` + dir + `; fastcgi_temp_path ` + dir + `; uwsgi_temp_path ` + dir + `; scgi_temp_path ` + dir + `;
-  keepalive_requests 500;
+  keepalive_requests 20;
   server { listen ` + to.String() + ` http2; location / { add_header ` + load.IdentityHeader + ` nginx; return 200 "hello"; } }
 }`
 	if err := os.WriteFile(filepath.Join(dir, "conf"), []byte(conf), 0o600); err != nil {
@@ -275,7 +275,7 @@ http {
 	}
 	for _, streams := range []string{`{"streams": 1}`, `{"streams": 32}`} {
 		r := run(t, closed(), to, streams)
-		if r.Succeeded < 600 || r.Succeeded != r.Due || r.Responders["nginx"] != r.Due || r.Sockets < 3 {
+		if r.Succeeded < 60 || r.Succeeded != r.Due || r.Responders["nginx"] != r.Due || r.Sockets < 3 {
 			t.Errorf("%s: succeeded %d of %d, failed %v, reasons %v, responders %v, %d sockets", streams, r.Succeeded, r.Due, r.Failed, r.Reasons, r.Responders, r.Sockets)
 		}
 	}
