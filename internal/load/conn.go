@@ -136,7 +136,7 @@ func (w *worker) lose(c *conn, cause model.Cause, err error, now int64) {
 		s := &c.slots[i]
 		switch {
 		case !s.busy:
-		case c.drainer != nil && !s.moved && c.drainer.Unprocessed(s.id):
+		case c.drainer != nil && (c.answered || !s.moved) && c.drainer.Unprocessed(s.id):
 			s.moved, s.held, moving = true, true, true
 		default:
 			w.rec.explain(cause, err)

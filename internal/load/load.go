@@ -120,7 +120,8 @@ type Canceller interface {
 // request while others are still under way on it. Drained, called after every
 // Feed and Cancel, says that none is left and the connection is to be replaced.
 // Unprocessed says of a request under way on a connection that is being closed
-// that the peer has not processed it: it is sent again, once, on the next.
+// that the peer has not processed it: it is sent again on the next, and so on as
+// long as each has answered something.
 type Drainer interface {
 	Drained() bool
 	Unprocessed(id uint32) bool
