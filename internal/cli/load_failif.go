@@ -48,12 +48,12 @@ func parseCondition(text string) (c condition, err error) {
 	switch {
 	case slices.Contains(counts(), c.Metric):
 		if c.share = strings.HasSuffix(value, "%"); c.share {
-			share, err := study.ParsePercent(value)
-			c.Value = float64(share)
-			return c, err
+			part, wrong := study.ParsePercent(value)
+			c.Value = float64(part)
+			return c, wrong
 		}
-		n, err := strconv.ParseUint(value, 10, 53)
-		if err != nil {
+		n, wrong := strconv.ParseUint(value, 10, 53)
+		if wrong != nil {
 			return c, fmt.Errorf("%s: %q is neither a number nor a share such as 0.1%%", c.Metric, value)
 		}
 		c.Value = float64(n)

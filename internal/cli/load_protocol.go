@@ -209,8 +209,7 @@ func (a *app) plugin(t target, config json.RawMessage, p *problems) load.Protoco
 		return protocol
 	}
 	for _, e := range parts(err) {
-		var key *model.ConfigError
-		if errors.As(e, &key) {
+		if key, ok := errors.AsType[*model.ConfigError](e); ok {
 			e = fmt.Errorf("%s: %w", flagOf(key.Key, t.protocol), e)
 		}
 		p.add("%w", e)
@@ -220,7 +219,7 @@ func (a *app) plugin(t target, config json.RawMessage, p *problems) load.Protoco
 
 // parts are the errors that were joined.
 func parts(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // its parts, not what it wraps
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	return []error{err}

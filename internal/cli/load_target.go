@@ -64,13 +64,8 @@ func parseTarget(text string, http2 bool) (target, error) {
 	if http2 && t.protocol == "http1" {
 		t.protocol = "http2"
 	}
-	switch {
-	case t.host == "":
-		return t, fmt.Errorf("%q names no host", text)
-	case u.User != nil:
-		return t, fmt.Errorf("%q holds a user's name or password: give them as a header, -H 'Authorization: ...'", text)
-	case t.path != "" && t.path != "/" && s.protocol != "http1" && s.protocol != "grpc":
-		return t, fmt.Errorf("%q: a path has no meaning with %s", text, t.scheme)
+	if err = t.check(u); err != nil {
+		return t, fmt.Errorf("%q %w", text, err)
 	}
 	port := u.Port()
 	if port == "" {
@@ -82,6 +77,19 @@ func parseTarget(text string, http2 bool) (target, error) {
 	}
 	t.port = uint16(n)
 	return t, nil
+}
+
+// check refuses what a load could not honour.
+func (t *target) check(u *url.URL) error {
+	switch {
+	case t.host == "":
+		return errors.New("names no host")
+	case u.User != nil:
+		return errors.New("holds a user's name or password: give them as a header, -H 'Authorization: ...'")
+	case t.path != "" && t.path != "/" && !strings.HasPrefix(t.protocol, "http") && t.protocol != "grpc":
+		return fmt.Errorf("has a path, which has no meaning with %s", t.scheme)
+	}
+	return nil
 }
 
 // Lookup finds the addresses of a host. The network is "ip", "ip4" or "ip6".

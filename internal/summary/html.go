@@ -217,4 +217,3 @@ func draw(title, note string, x, y axis, lines ...series) plot {
 	}
 	return p
 }
-

@@ -22,7 +22,7 @@ const columns = 100
 // page is a text under way.
 type page struct{ strings.Builder }
 
-func (p *page) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
+func (p *page) printf(format string, args ...any) { _, _ = fmt.Fprintf(p, format, args...) }
 
 // WriteText writes the load for a terminal or a pull request, in at most 100
 // columns; the first line answers.
@@ -121,7 +121,7 @@ func (l *Load) arrival() string {
 			text += fmt.Sprintf(", thinking %s", m.Think)
 		}
 		if m.Pace > 0 {
-			text += fmt.Sprintf(", at most %s", rateText(m.Pace))
+			text += ", at most " + rateText(m.Pace)
 		}
 		return text
 	}
@@ -235,7 +235,7 @@ func (p *page) histogram(h *hist.Histogram) {
 	}
 	n := h.Count()
 	marks := quantiles()
-	p.printf("\n%20s  response time of %s successes\n", "up to", number(n))
+	p.printf("\n%12s  response time of %s successes\n", "up to", number(n))
 	var seen uint64
 	for _, r := range all {
 		seen += r.Count
@@ -246,10 +246,10 @@ func (p *page) histogram(h *hist.Histogram) {
 			}
 			marks = marks[1:]
 		}
-		const width = 44
+		const width = 40
 		b := bar(float64(r.Count)/float64(most), width)
 		b += strings.Repeat(" ", width-utf8.RuneCountInString(b))
-		line := fmt.Sprintf("%20s  %s %8s  %s", FormatTime(r.High), b, percentShort(r.Count, n), strings.Join(names, " "))
+		line := fmt.Sprintf("%12s  %s %8s  %s", FormatTime(r.High), b, percentShort(r.Count, n), strings.Join(names, " "))
 		p.printf("%s\n", strings.TrimRight(line, " "))
 	}
 }
@@ -292,7 +292,7 @@ func (p *page) timeline(r *model.LoadResult) {
 		if math.IsInf(least, 1) {
 			return
 		}
-		p.printf("%20s  %s  %s to %s\n", name, spark(values), format(least), format(most))
+		p.printf("%12s  %s  %s to %s\n", name, spark(values), format(least), format(most))
 	}
 	seconds := func(v float64) string { return FormatTime(time.Duration(v)) }
 	line("successes", rate, rateText)
