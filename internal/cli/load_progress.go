@@ -57,7 +57,7 @@ func (p *loadProgress) show(s load.Progress) {
 // line fits a terminal of 80 columns.
 func (p *loadProgress) line(s load.Progress, elapsed time.Duration) string {
 	total := p.warmup + p.load.Duration
-	const width = 10
+	const width = 6
 	filled := int(min(width*elapsed/total, width))
 	bar := strings.Repeat("█", filled) + strings.Repeat("░", width-filled)
 	left := "finishing"
@@ -67,16 +67,22 @@ func (p *loadProgress) line(s load.Progress, elapsed time.Duration) string {
 	case elapsed < total:
 		left = (total - elapsed).Round(time.Second).String() + " left"
 	}
-	text := fmt.Sprintf("%s %s  %s/s", bar, left, summary.Short(p.rate))
+	text := fmt.Sprintf("%s %s %s/s", bar, left, summary.Short(p.rate))
 	if p.load.Arrival == model.ArrivalOpen && len(p.load.Pattern.Segments) == 0 {
 		text += " of " + summary.Short(p.load.Rate)
 	}
-	text += fmt.Sprintf("  %d in flight  %s failed", s.Due-min(s.Succeeded+s.Failed, s.Due), summary.Short(float64(s.Failed)))
+	text += fmt.Sprintf(", %d in flight, %s failed", s.Due-min(s.Succeeded+s.Failed, s.Due), summary.Short(float64(s.Failed)))
 	if s.Succeeded > 0 {
-		text += fmt.Sprintf("  p50 %s  p99 %s", summary.FormatTime(s.P50), summary.FormatTime(s.P99))
+		text += fmt.Sprintf(", p50 %s p99 %s", summary.FormatTime(s.P50), summary.FormatTime(s.P99))
+	}
+	if all := []rune(text); len(all) > terminalColumns {
+		text = string(all[:terminalColumns]) // a longer line could not be drawn over
 	}
 	return text
 }
+
+// terminalColumns is what every terminal has, but for the last.
+const terminalColumns = 79
 
 // close takes the line away.
 func (p *loadProgress) close() {
