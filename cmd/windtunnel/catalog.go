@@ -24,6 +24,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/load/grpc"
 	"github.com/windtunnel/windtunnel/internal/load/http1"
 	"github.com/windtunnel/windtunnel/internal/load/http2"
+	"github.com/windtunnel/windtunnel/internal/load/icmp"
+	"github.com/windtunnel/windtunnel/internal/load/tcp"
+	"github.com/windtunnel/windtunnel/internal/load/udp"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report/csv"
 	"github.com/windtunnel/windtunnel/internal/report/html"
@@ -51,6 +54,9 @@ func catalog(runtimeDir string) cli.Catalog {
 			http1.Plugin(),
 			http2.Plugin(),
 			grpc.Plugin(),
+			tcp.Plugin(),
+			udp.Plugin(),
+			icmp.Plugin(),
 		},
 		Drivers: []model.Plugin[driver.Driver]{
 			fortio.Plugin(),
