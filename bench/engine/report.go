@@ -24,7 +24,7 @@ type report struct {
 func newReport(o options, host model.Host, all []*tool, f *figures, missing []string) *report {
 	r := &report{options: o, host: host, tools: all, figures: f, missing: missing}
 	for _, b := range budgets() {
-		if o.wants(trial{part: b.ours.part, tool: ours}) {
+		if o.wants(trial{part: b.ours.part, tool: ours}) && (b.peer == "" || o.wants(trial{part: b.ours.part, tool: b.peer})) {
 			r.lines = append(r.lines, b.judge(f, missing))
 		}
 	}
