@@ -41,7 +41,7 @@ func (s Series) At(moment int64) float64 {
 		}
 	}
 	if lo > 0 {
-		before = s[lo-1]
+		before = s[lo-1] //nolint:gosec // G602: lo is above 0
 	}
 	if lo == len(s) || lo == 0 {
 		return float64(before.Bytes)

@@ -190,8 +190,9 @@ func FuzzDatagram(f *testing.F) {
 	Datagram{Kind: Request, Number: 1}.Put(b)
 	PutResponseSize(b, 64)
 	f.Add(b, "me")
-	PutAccount(append(b, make([]byte, AccountSize)...), 1, &State{}, 0, nil)
-	f.Add(b, "me")
+	account := make([]byte, AccountSize)
+	PutAccount(account, 1, &State{}, 0, nil)
+	f.Add(account, "me")
 	f.Fuzz(func(t *testing.T, b []byte, identity string) {
 		if _, err := ParseDatagram(b); err != nil {
 			return

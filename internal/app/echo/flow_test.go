@@ -19,9 +19,9 @@ import (
 )
 
 // loading runs a load for 300 ms after a warm-up of 100 ms.
-func loading(t *testing.T, make func([]byte) (load.Protocol, error), config, to string, edit func(*load.Job)) *model.LoadResult {
+func loading(t *testing.T, plugin func([]byte) (load.Protocol, error), config, to string, edit func(*load.Job)) *model.LoadResult {
 	t.Helper()
-	p, err := make([]byte(config))
+	p, err := plugin([]byte(config))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +47,14 @@ func newUDP(c []byte) (load.Protocol, error) { return udp.New(c) }
 
 func TestExchanges(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
 	to := serving(t)
-	for config, make := range map[string]func([]byte) (load.Protocol, error){
+	for config, plugin := range map[string]func([]byte) (load.Protocol, error){
 		`{}`:                                   newTCP,
 		`{"request": 200000, "response": 1}`:   newTCP,
 		`{"request": 1, "response": 300000}`:   newTCP,
 		`{"mode": "connect", "response": 100}`: newTCP,
 		`{"request": 1000, "response": 64}`:    newUDP,
 	} {
-		r := loading(t, make, config, to, nil)
+		r := loading(t, plugin, config, to, nil)
 		if r.Succeeded == 0 || r.FailedTotal() > 0 || r.Responders["me"] != r.Succeeded || r.PayloadChanged > 0 {
 			t.Errorf("%s: %d succeeded, failed %v, answered by %v", config, r.Succeeded, r.Failed, r.Responders)
 		}
@@ -74,9 +74,9 @@ func TestConnectIsPartOfTheRequest(t *testing.T) { //nolint:paralleltest // as a
 func TestStreams(t *testing.T) { //nolint:paralleltest // as above
 	to := serving(t)
 	for config, directions := range map[string][2]bool{
-		`{"mode": "stream"}`:                                                            {true, false},
-		`{"mode": "stream", "direction": "down"}`:                                       {false, true},
-		`{"mode": "stream", "direction": "both", "zerocopy": true}`:                     {true, true},
+		`{"mode": "stream"}`:                                                             {true, false},
+		`{"mode": "stream", "direction": "down"}`:                                        {false, true},
+		`{"mode": "stream", "direction": "both", "zerocopy": true}`:                      {true, true},
 		`{"mode": "stream", "direction": "both", "skip_receive_copy": true, "block": 1}`: {true, true},
 	} {
 		r := loading(t, newTCP, config, to, func(j *load.Job) { j.Load.Connections = 2 })
@@ -134,7 +134,7 @@ func relay(t *testing.T, to string) string {
 			mu.Unlock()
 			d := b[:n]
 			k, _, _, _ := flow.ParseData(d)
-			if head, err := flow.ParseDatagram(d); err != nil || head.Kind != flow.Data {
+			if head, bad := flow.ParseDatagram(d); bad != nil || head.Kind != flow.Data {
 				k = 0
 			}
 			switch k % 10 {
@@ -228,7 +228,8 @@ func TestUDPIsNoAmplifier(t *testing.T) {
 	flow.PutResponseSize(modest, 64)
 	binary.BigEndian.PutUint64(modest[8:], 77)
 	for _, b := range [][]byte{
-		{}, []byte("hello"), greedy, datagram(flow.Request, 20), datagram(flow.Begin, flow.BeginSize-1), datagram(flow.Ask, flow.AccountSize),
+		{},
+		[]byte("hello"), greedy, datagram(flow.Request, 20), datagram(flow.Begin, flow.BeginSize-1), datagram(flow.Ask, flow.AccountSize),
 		datagram(flow.Data, 100), datagram(flow.Answer, 100), datagram(flow.Account, 1000), datagram(99, 1000), modest,
 	} {
 		if _, err := c.Write(b); err != nil {

@@ -12,7 +12,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func TestMain(m *testing.M) { labtest.Main(m, labtest.Commands{"echo": command, "agent": agentCommand}) }
+func TestMain(m *testing.M) {
+	labtest.Main(m, labtest.Commands{"echo": command, "agent": agentCommand})
+}
 
 // command is what the program does as `windtunnel echo`.
 func command(args []string) int {

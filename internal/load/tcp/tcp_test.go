@@ -170,7 +170,7 @@ func peer(t *testing.T, handle func(c net.Conn)) netip.AddrPort {
 				return
 			}
 			go func() {
-				defer c.Close()
+				defer c.Close() //nolint:errcheck // only a test's
 				handle(c)
 			}()
 		}
@@ -222,13 +222,17 @@ func TestStreamsThatBreak(t *testing.T) {
 		handle func(net.Conn)
 		want   model.Cause
 	}{
-		"closes at once":        {up, func(net.Conn) {}, model.CauseClosed},
-		"does not answer":       {up, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, model.CauseTimeout},
-		"another protocol":      {up, func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n")) }, model.CauseProtocol},
-		"up: takes nothing":     {up, silent, model.CauseTimeout},
-		"down: gives nothing":   {down, silent, model.CauseTimeout},
-		"down: ends":            {down, func(c net.Conn) { agree(c) }, model.CauseClosed},
-		"up: reports backwards": {up, func(c net.Conn) { agree(c); _, _ = c.Write(flow.Report{At: 2}.Append(flow.Report{At: 9}.Append(nil))); _, _ = io.Copy(io.Discard, c) }, model.CauseProtocol},
+		"closes at once":      {up, func(net.Conn) {}, model.CauseClosed},
+		"does not answer":     {up, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, model.CauseTimeout},
+		"another protocol":    {up, func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n")) }, model.CauseProtocol},
+		"up: takes nothing":   {up, silent, model.CauseTimeout},
+		"down: gives nothing": {down, silent, model.CauseTimeout},
+		"down: ends":          {down, func(c net.Conn) { agree(c) }, model.CauseClosed},
+		"up: reports backwards": {up, func(c net.Conn) {
+			agree(c)
+			_, _ = c.Write(flow.Report{At: 2}.Append(flow.Report{At: 9}.Append(nil)))
+			_, _ = io.Copy(io.Discard, c)
+		}, model.CauseProtocol},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
