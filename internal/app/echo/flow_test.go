@@ -232,7 +232,7 @@ func TestUDPIsNoAmplifier(t *testing.T) {
 		[]byte("hello"), greedy, datagram(flow.Request, 20), datagram(flow.Begin, flow.BeginSize-1), datagram(flow.Ask, flow.AccountSize),
 		datagram(flow.Data, 100), datagram(flow.Answer, 100), datagram(flow.Account, 1000), datagram(99, 1000), modest,
 	} {
-		if _, err := c.Write(b); err != nil {
+		if _, err = c.Write(b); err != nil {
 			t.Fatal(err)
 		}
 	}

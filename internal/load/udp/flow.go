@@ -122,7 +122,7 @@ func prepare(ctx context.Context, c Config, j load.Job) (*run, error) {
 	case l.TLS != nil:
 		return nil, errors.New("UDP has no TLS: leave it out")
 	case len(j.Targets) != 1 || l.Connections != 1:
-		return nil, fmt.Errorf("%d targets and %d connections: a flow of datagrams has one of each", len(j.Targets), l.Connections)
+		return nil, fmt.Errorf("%d target(s) and %d connections: a flow of datagrams has one of each", len(j.Targets), l.Connections)
 	case l.Duration <= 0 || l.Timeout <= 0 || j.Warmup < 0:
 		return nil, fmt.Errorf("duration %s and timeout %s must be above 0, warm-up %s not below", l.Duration, l.Timeout, j.Warmup)
 	case (l.Rate > 0) == (c.Bitrate > 0):
