@@ -5,7 +5,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,4 +137,44 @@ func keys(t *testing.T, raw []byte) []string {
 	}
 	walk("", v)
 	return slices.Sorted(maps.Keys(all))
+}
+
+// TLS is verified unless the user says otherwise, and what is wrong is told
+// before anything is loaded; with --no-check it is counted by cause.
+func TestLoadOverTLS(t *testing.T) {
+	t.Parallel()
+	bin := program(t)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.EnableHTTP2 = true
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of clients that do not trust it
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		flags []string
+		code  int
+		want  string
+	}{
+		"verified":        {[]string{"--cacert", ca}, 0, "100 % of 20 succeeded"},
+		"not verified":    {[]string{"--insecure"}, 0, "100 % of 20 succeeded"},
+		"HTTP/2":          {[]string{"--cacert", ca, "--http2"}, 0, "100 % of 20 succeeded"},
+		"unknown signer":  {nil, 1, "unknown authority"},
+		"wrong name":      {[]string{"--cacert", ca, "--server-name", "wrong.test"}, 1, "not wrong.test"},
+		"counted":         {[]string{"--no-check"}, 0, "TLS error"},
+		"counted, HTTP/2": {[]string{"--no-check", "--http2"}, 0, "TLS error"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"load", server.URL, "--rate", "100", "--duration", "200ms", "-c", "2"}, tt.flags...)
+			cmd := exec.CommandContext(t.Context(), bin, args...)
+			out, _ := cmd.CombinedOutput() // the code is judged below
+			if cmd.ProcessState.ExitCode() != tt.code || !strings.Contains(string(out), tt.want) {
+				t.Errorf("exit code %d, want %d and %q in\n%s", cmd.ProcessState.ExitCode(), tt.code, tt.want, out)
+			}
+		})
+	}
 }

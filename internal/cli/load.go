@@ -151,6 +151,9 @@ func (a *app) loadJob(url string, f *loadFlags) (loadJob, error) {
 		return j, fmt.Errorf("encoding the configuration of %s: %w", j.target.protocol, err)
 	}
 	j.protocol = a.plugin(j.target, j.load.Config, &p)
+	if flow, ok := j.protocol.(load.Flow); ok && flow.Flows() && !f.given("connections") {
+		j.load.Connections = 1 // of a flow, more are asked for
+	}
 	return j, errors.Join(p...)
 }
 
@@ -193,12 +196,8 @@ func (a *app) runLoad(ctx context.Context, j loadJob, s *summary.Load, f *loadFl
 	if !f.quiet {
 		job.OnProgress = p.show
 	}
-	inner := context.WithoutCancel(ctx)
-	if flow, ok := j.protocol.(load.Flow); ok && flow.Flows() {
-		inner = ctx // it has no early end
-	}
 	var err error
-	s.Result, _, err = load.Run(inner, job)
+	s.Result, _, err = load.Run(context.WithoutCancel(ctx), job)
 	p.close()
 	s.Stopped = ctx.Err() != nil
 	if err != nil {

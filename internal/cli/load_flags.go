@@ -75,7 +75,7 @@ func (f *loadFlags) defineModel(s *pflag.FlagSet) {
 		s.Var(t, name, usage)
 	}
 	variable(&f.rate, "rate", "", "rate", "requests per second over all connections, as 1000 or 1000/s: an open loop.\nWithout it the loop is closed: every connection sends when it has its answer")
-	s.IntVarP(&f.connections, "connections", "c", 32, "connections")
+	s.IntVarP(&f.connections, "connections", "c", 32, "connections; of a TCP stream or a UDP flow 1")
 	variable(&f.duration, "duration", "10s", "duration", "how long to measure")
 	variable(&f.warmup, "warmup", "", "duration", "how long to load before that (default: a tenth of the duration, at most 2s)")
 	variable(&f.timeout, "timeout", "5s", "duration", "how long one request may take, from when it was sent")

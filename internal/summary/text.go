@@ -53,7 +53,11 @@ func (l *Load) WriteText(w io.Writer) error {
 func (l *Load) Headline() string {
 	r := l.Result
 	if s := r.Stream; s != nil {
-		return fmt.Sprintf("%s, %d streams, %s retransmits", goodput(s, r.Elapsed), s.Streams, number(s.Retransmits))
+		streams := "1 stream"
+		if s.Streams != 1 {
+			streams = fmt.Sprintf("%d streams", s.Streams)
+		}
+		return fmt.Sprintf("%s, %s, %s retransmits", goodput(s, r.Elapsed), streams, number(s.Retransmits))
 	}
 	if d := r.Datagrams; d != nil {
 		return fmt.Sprintf("%s received, %s of %s lost (%s), jitter %s", bits(perSecond((d.Received-d.Duplicated)*uint64(d.Size), r.Elapsed)*8), //nolint:gosec // G115: a size is not negative
@@ -85,6 +89,10 @@ func (l *Load) sameTimes() bool { return l.Load.Arrival == model.ArrivalClosed &
 func (l *Load) What() string {
 	var to []string
 	for _, a := range l.Addresses {
+		if a.Port() == 0 { // ICMP has none
+			to = append(to, a.Addr().String())
+			continue
+		}
 		to = append(to, a.String())
 	}
 	if len(to) > 3 {
@@ -340,7 +348,7 @@ func (p *page) counts(l *Load) {
 		}
 		p.line("servers", text)
 	}
-	if r.Messages > 0 {
+	if r.Messages > r.Succeeded { // of unary calls each answer is one
 		p.line("messages", number(r.Messages)+" in streamed answers, "+rateText(perSecond(r.Messages, r.Elapsed)))
 	}
 	text := fmt.Sprintf("%s sent, %s received (%s)", sizeText(r.BytesSent), sizeText(r.BytesReceived), bits(perSecond(r.BytesReceived, r.Elapsed)*8))
