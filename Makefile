@@ -14,7 +14,7 @@ help: ## list the targets
 
 build: ## build bin/windtunnel
 	@scripts/need go go
-	$(GO) build -trimpath -o bin/windtunnel ./cmd/windtunnel
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/windtunnel ./cmd/windtunnel
 
 run: build envoy ## run the built-in study `quick` and report
 	bin/windtunnel run quick

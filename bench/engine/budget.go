@@ -14,6 +14,8 @@ type budget struct {
 	peer    string
 	limit   float64
 	atLeast bool // else at most
+	// onIdle: only rounds count in which the bare timer held the limit, too.
+	onIdle bool
 	show    func(float64) string
 }
 
@@ -32,7 +34,7 @@ type line struct {
 	own, other, quotient string
 	verdict              verdict
 	why                  string // why it was not measured
-	absent               bool   // for want of a peer's program
+	absent               bool   // for want of a peer's program, or of an idle core
 }
 
 func budgets() []budget {
@@ -45,8 +47,8 @@ func budgets() []budget {
 		rate := rateOf(p)
 		b = append(b,
 			budget{what: rate + ": achieved rate, distance from the asked one", ours: figure{p, ours, metricRateError}, limit: 0.001, show: perMille},
-			budget{what: rate + ": own lateness p50", ours: figure{p, ours, metricLate50}, limit: 50e-6, show: us},
-			budget{what: rate + ": own lateness p99", ours: figure{p, ours, metricLate99}, limit: 250e-6, show: us},
+			budget{what: rate + ": own lateness p50", ours: figure{p, ours, metricLate50}, limit: 50e-6, onIdle: true, show: us},
+			budget{what: rate + ": own lateness p99", ours: figure{p, ours, metricLate99}, limit: 250e-6, onIdle: true, show: us},
 			budget{what: rate + ": dispersion", ours: figure{p, ours, metricDispersion}, peer: "wrk2", limit: 0.33, show: us},
 			budget{what: rate + ": dispersion", ours: figure{p, ours, metricDispersion}, peer: "oha", limit: 0.60, show: us},
 		)
@@ -99,6 +101,12 @@ func (b budget) judge(f *figures, missing []string) line {
 		if l.absent {
 			l.why, l.other = b.peer+" was not found", b.peer+": not found"
 		}
+	}
+	if b.onIdle {
+		floor := b.ours
+		floor.tool = bareTimer
+		judged, l.other = f.idle(b.ours, b.limit), bareTimer+" "+spread(f.of(floor), b.show)
+		l.why, l.absent = "the core was not idle: the bare timer itself was later than "+b.show(b.limit)+" in every round", true
 	}
 	if len(own) == 0 {
 		l.absent, l.why = false, f.failed[figure{part: b.ours.part, tool: ours}]

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sample/host"
 )
 
 // figure names what is measured of one tool in one part.
@@ -68,10 +74,65 @@ type figures struct {
 	values map[figure][]float64
 	// failed says why a tool's trial in a part has given nothing.
 	failed map[figure]string
+	// repeated is how many trials were run again because of stolen time, and
+	// disturbed how many were kept in spite of it.
+	repeated, disturbed int
 }
 
 func newFigures(rounds int) *figures {
 	return &figures{rounds: rounds, values: map[figure][]float64{}, failed: map[figure]string{}}
+}
+
+// maxStolen is the share of all CPUs' time beyond which a trial is run again:
+// time that a hypervisor gave to others. It hits whoever happens to run, so it
+// says nothing of the tools.
+const (
+	maxStolen = 0.01
+	maxTries  = 2
+)
+
+// undisturbed runs a trial until little time was stolen from it, at most
+// maxTries times; the try with the least counts. The rule is the same for all
+// tools, and looks at nothing that they do.
+func (f *figures) undisturbed(ctx context.Context, t trial) (best map[metric]float64, err error) {
+	least := math.Inf(1)
+	for try := range maxTries {
+		before, err := steal(ctx)
+		if err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		got, err := t.run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		after, err := steal(ctx)
+		if err != nil {
+			return nil, err
+		}
+		stolen := (after - before) / (time.Since(began).Seconds() * float64(runtime.NumCPU()))
+		if stolen < least {
+			best, least = got, stolen
+		}
+		if least <= maxStolen {
+			return best, nil
+		}
+		if try+1 < maxTries {
+			f.repeated++
+		}
+	}
+	f.disturbed++
+	return best, nil
+}
+
+// steal is the stolen time of all CPUs since the machine's start, in seconds.
+func steal(ctx context.Context) (float64, error) {
+	readings, err := host.Sampler{}.Sample(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(readings, func(r model.Reading) bool { return r.Metric == model.SampleSteal })
+	return readings[i].Value, nil
 }
 
 func (f *figures) record(round int, at figure, value float64) {
@@ -95,6 +156,20 @@ func (f *figures) ratios(a, b figure) []float64 {
 	for i := range min(len(over), len(under)) {
 		if q := over[i] / under[i]; !math.IsNaN(q) && !math.IsInf(q, 0) {
 			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// idle are a figure's values of the rounds in which the machine itself held a
+// limit for it, as the bare timer says.
+func (f *figures) idle(at figure, limit float64) []float64 {
+	floor := at
+	floor.tool = bareTimer
+	var out []float64
+	for i, v := range f.values[at] {
+		if floors := f.values[floor]; floors != nil && floors[i] <= limit && !math.IsNaN(v) {
+			out = append(out, v)
 		}
 	}
 	return out

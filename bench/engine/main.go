@@ -81,6 +81,9 @@ func run(args []string, stdio [3]*os.File) (code int, err error) {
 		}
 		return exitOK, serveFast(addr, args[1], stdio[0], stdio[1])
 	}
+	if len(args) == 3 && args[0] == commandTimer {
+		return exitOK, runTimer(args[1], args[2], stdio[1])
+	}
 	o, err := parse(args, stdio[2])
 	if errors.Is(err, flag.ErrHelp) {
 		return exitOK, nil
@@ -151,7 +154,7 @@ func (o options) measure(ctx context.Context, trials []trial, f *figures, progre
 		random.Shuffle(len(trials), func(i, k int) { trials[i], trials[k] = trials[k], trials[i] })
 		for i, t := range trials {
 			_, _ = fmt.Fprintf(progress, "round %d of %d, %d of %d: %s, %s\n", round+1, o.rounds, i+1, len(trials), t.part, t.tool) // progress may be lost
-			got, err := t.run(ctx)
+			got, err := f.undisturbed(ctx, t)
 			if err != nil {
 				f.failed[figure{part: t.part, tool: t.tool}] = err.Error()
 				_, _ = fmt.Fprintf(progress, "  failed: %v\n", err) // as above
@@ -170,5 +173,5 @@ func (o options) wants(t trial) bool {
 	chosen := func(list, name string) bool {
 		return list == "" || slices.Contains(strings.Split(list, ","), name)
 	}
-	return chosen(o.parts, string(t.part)) && (t.tool == ours || chosen(o.peers, t.tool))
+	return chosen(o.parts, string(t.part)) && (t.tool == ours || t.tool == bareTimer || chosen(o.peers, t.tool))
 }

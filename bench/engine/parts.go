@@ -18,8 +18,15 @@ type trial struct {
 // plan lists the trials that the tools that were found can do.
 func plan(b *bed, found []*tool, window time.Duration) []trial {
 	var all []trial
+	rates := []struct {
+		part
+		rate int
+	}{{partOpen1k, 1000}, {partOpen10k, 10_000}}
 	add := func(p part, t *tool, run func(ctx context.Context) (map[metric]float64, error)) {
 		all = append(all, trial{p, t.name, run})
+	}
+	for _, r := range rates {
+		all = append(all, trial{r.part, bareTimer, func(ctx context.Context) (map[metric]float64, error) { return b.timer(ctx, r.rate, window) }})
 	}
 	for _, t := range found {
 		if t.closed != nil {
@@ -31,8 +38,9 @@ func plan(b *bed, found []*tool, window time.Duration) []trial {
 			})
 		}
 		if t.open != nil {
-			add(partOpen1k, t, func(ctx context.Context) (map[metric]float64, error) { return b.open(ctx, t, 1000, window) })
-			add(partOpen10k, t, func(ctx context.Context) (map[metric]float64, error) { return b.open(ctx, t, 10_000, window) })
+			for _, r := range rates {
+				add(r.part, t, func(ctx context.Context) (map[metric]float64, error) { return b.open(ctx, t, r.rate, window) })
+			}
 		}
 		if t.open != nil && t.read != nil {
 			add(partStall, t, func(ctx context.Context) (map[metric]float64, error) { return b.stalled(ctx, t) })

@@ -71,7 +71,7 @@ func sections() []section {
 			{"nginx: QPS", partNginx, metricQPS, thousands},
 			{"client CPU, us per request", partNginx, metricCPU, micros},
 		}},
-		{"Open loop, 1,000/s", "Dispersion is the 99th percentile of the distances between the arrivals at the server, as its kernel stamps them, and the ideal grid.", open(partOpen1k)},
+		{"Open loop, 1,000/s", "Dispersion is the 99th percentile of the distances between the arrivals at the server, as its kernel stamps them, and the ideal grid. Lateness is sent - due; the bare timer sleeps on the same grid and does nothing else.", open(partOpen1k)},
 		{"Open loop, 10,000/s", "", open(partOpen10k)},
 		{"A stall of 500 ms in a run at 1,000/s", "The server is stopped for half a second. Whoever is due in that time waits for its end: the truth follows from the schedule.", []column{
 			{"true p99, ms", partStall, metricTruth99, millis},
@@ -138,6 +138,8 @@ func (r *report) writeMachine(b *strings.Builder) {
 	fmt.Fprintf(b, "## The machine\n\n| | |\n|---|---|\n| when | %s |\n", time.Now().UTC().Format("2006-01-02 15:04 MST"))
 	fmt.Fprintf(b, "| CPU | %s, %d cores; virtualised: %s |\n| kernel | %s %s, %s |\n", h.CPU, h.Cores, virtual, h.OS, h.Kernel, h.Arch)
 	fmt.Fprintf(b, "| rounds | %d of %s, seed %d |\n", r.options.rounds, r.options.window, r.options.seed)
+	fmt.Fprintf(b, "| stolen time | trials with more than %s stolen were run again: %d times; %d had more in each of %d tries, and the least disturbed counts |\n",
+		perMille(maxStolen), r.figures.repeated, r.figures.disturbed, maxTries)
 	for _, t := range r.tools {
 		says := t.says
 		if t.path == "" {
@@ -176,16 +178,24 @@ func (r *report) writeBudgets(b *strings.Builder) {
 	}
 }
 
+func names(tools []*tool) []string {
+	var all []string
+	for _, t := range tools {
+		all = append(all, t.name)
+	}
+	return all
+}
+
 func (r *report) writeSection(b *strings.Builder, s section) {
 	var rows strings.Builder
-	for _, t := range r.tools {
+	for _, name := range append([]string{bareTimer}, names(r.tools)...) {
 		cells, measured := make([]string, len(s.columns)), false
 		for i, c := range s.columns {
-			values := r.figures.of(figure{c.part, t.name, c.metric})
+			values := r.figures.of(figure{c.part, name, c.metric})
 			cells[i], measured = spread(values, c.show), measured || len(values) > 0
 		}
 		if measured {
-			fmt.Fprintf(&rows, "| %s | %s |\n", t.name, strings.Join(cells, " | "))
+			fmt.Fprintf(&rows, "| %s | %s |\n", name, strings.Join(cells, " | "))
 		}
 	}
 	if rows.Len() == 0 {

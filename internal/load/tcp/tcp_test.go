@@ -222,7 +222,7 @@ func TestStreamsThatBreak(t *testing.T) {
 		handle func(net.Conn)
 		want   model.Cause
 	}{
-		"closes at once":      {up, func(net.Conn) {}, model.CauseClosed},
+		"closes at once":      {up, func(c net.Conn) { _, _ = io.ReadFull(c, make([]byte, flow.HelloSize)) }, model.CauseClosed},
 		"does not answer":     {up, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, model.CauseTimeout},
 		"another protocol":    {up, func(c net.Conn) { _, _ = c.Write([]byte("SSH-2.0-OpenSSH_9.2\r\n")) }, model.CauseProtocol},
 		"up: takes nothing":   {up, silent, model.CauseTimeout},
