@@ -87,7 +87,7 @@ func newFigures(rounds int) *figures {
 // time that a hypervisor gave to others. It hits whoever happens to run, so it
 // says nothing of the tools.
 const (
-	maxStolen = 0.01
+	maxStolen = 0.05
 	maxTries  = 2
 )
 
