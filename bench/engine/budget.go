@@ -16,7 +16,7 @@ type budget struct {
 	atLeast bool // else at most
 	// onIdle: only rounds count in which the bare timer held the limit, too.
 	onIdle bool
-	show    func(float64) string
+	show   func(float64) string
 }
 
 // verdict is how a budget came out.

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
@@ -54,15 +52,14 @@ func runTimer(rate, duration string, out io.Writer) error {
 func sleepOnGrid(every, d time.Duration) ([]float64, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil { // else the kernel may wait 50 us longer
-		return nil, fmt.Errorf("asking for exact timers: %w", err)
+	if err := sys.ExactTimers(); err != nil {
+		return nil, err
 	}
 	late := make([]float64, 0, d/every)
 	start := sys.Monotonic() + int64(every)
 	for due := start; due < start+int64(d); due += int64(every) {
-		at := unix.NsecToTimespec(due)
-		if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &at, nil); err != nil && !errors.Is(err, unix.EINTR) {
-			return nil, fmt.Errorf("sleeping: %w", err)
+		if err := sys.SleepUntil(due); err != nil {
+			return nil, err
 		}
 		late = append(late, float64(sys.Monotonic()-due))
 	}

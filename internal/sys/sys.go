@@ -26,6 +26,25 @@ func Monotonic() int64 {
 	return ts.Nano()
 }
 
+// ExactTimers makes the kernel wake the calling thread when its timers expire,
+// and not up to 50 us later, as it does to save power.
+func ExactTimers() error {
+	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("asking for exact timers: %w", err)
+	}
+	return nil
+}
+
+// SleepUntil lets the calling thread sleep until a moment on CLOCK_MONOTONIC. A
+// signal may end it earlier.
+func SleepUntil(at int64) error {
+	t := unix.NsecToTimespec(at)
+	if err := unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &t, nil); err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("sleeping: %w", err)
+	}
+	return nil
+}
+
 // onThrowawayThread runs f on an operating-system thread of its own, which
 // ends with f: what f changes of the thread cannot leak into other goroutines.
 func onThrowawayThread(f func() error) error {
