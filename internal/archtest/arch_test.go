@@ -56,7 +56,7 @@ func layers() map[string][]string {
 		"internal/target/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
 		"internal/layer/":   {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
 		"internal/app/":     {"internal/model", "internal/hist", "internal/sys", "internal/flow", "internal/echopb"},
-		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report"},
+		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report"},
 		"internal/summary":  {"internal/model", "internal/hist", "internal/metric", "internal/audit"},
 		"internal/labtest":  {"internal/"},
 		"internal/archtest": {},

@@ -19,6 +19,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/driver"
+	"github.com/windtunnel/windtunnel/internal/ingest"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
@@ -48,6 +49,7 @@ type Catalog struct {
 	Protocols agent.Protocols
 	Drivers   []model.Plugin[driver.Driver]
 	Formats   []Format
+	Readers   []ingest.Format // of other tools' results
 	Studies   []Study
 	Witness   runner.Witness
 	// Echo serves until the context ends; ready is told where it listens.

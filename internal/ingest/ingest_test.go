@@ -52,7 +52,7 @@ func TestTimelineGrows(t *testing.T) {
 	t.Parallel()
 	r := ingest.NewRecorder("x", ingest.About{Arrival: model.ArrivalOpen}, model.BasisSent)
 	for i := range int64(5000) {
-		q := ingest.Request{Sent: i * 10e6, Done: i*10e6 + 1e6}
+		q := ingest.Record{Sent: i * 10e6, Done: i*10e6 + 1e6}
 		if i%10 == 0 {
 			q.Failure = model.CauseReset
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Request is one request of a tool's log. Times are on one clock of the tool's,
+// Record is one request of a tool's log. Times are on one clock of the tool's,
 // in nanoseconds; where About has a window, on the wall clock since 1970.
-type Request struct {
+type Record struct {
 	Due     int64 // only if HasDue
 	HasDue  bool
 	Sent    int64
@@ -52,7 +52,7 @@ func (r *Recorder) Out() *model.LoadResult { return r.out }
 func (r *Recorder) Measured(at int64) bool { return !r.cut || at >= r.from && at < r.to }
 
 // Add counts one request.
-func (r *Recorder) Add(q Request) {
+func (r *Recorder) Add(q Record) {
 	if !r.begun {
 		r.begun, r.start = true, q.Sent
 	}

@@ -51,7 +51,7 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 	return out, nil
 }
 
-func request(line string) (q ingest.Request, err error) {
+func request(line string) (q ingest.Record, err error) {
 	f := strings.Split(line, "\t")
 	const columns = 3
 	if len(f) < columns {
@@ -67,7 +67,7 @@ func request(line string) (q ingest.Request, err error) {
 	if n[0] < 0 || n[0] > mostStart || n[2] < 0 || n[2] > mostTook || n[1] < -1 || n[1] > mostStatus {
 		return q, fmt.Errorf("%.100q cannot be: start, status or duration is out of range", line)
 	}
-	q = ingest.Request{Sent: n[0] * micro, Done: (n[0] + n[2]) * micro, Status: int(max(n[1], 0))}
+	q = ingest.Record{Sent: n[0] * micro, Done: (n[0] + n[2]) * micro, Status: int(max(n[1], 0))}
 	switch {
 	case n[1] <= 0:
 		q.Failure = model.CauseProtocol

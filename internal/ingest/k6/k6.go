@@ -138,7 +138,7 @@ func (r *reader) finish() error {
 		}
 	}
 	d := int64(q.duration * 1e6) //nolint:mnd // milliseconds
-	one := ingest.Request{Sent: q.at - d, Done: q.at, Status: status}
+	one := ingest.Record{Sent: q.at - d, Done: q.at, Status: status}
 	if q.failed || q.code != "" {
 		one.Failure = cause(q.code, status)
 	}

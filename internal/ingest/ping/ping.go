@@ -94,7 +94,7 @@ func (r *reader) packet(line string) error {
 		size, _ = strconv.ParseUint(n, 10, 32) // of people's interest only
 	}
 	r.received++
-	r.rec.Add(ingest.Request{Sent: at - rtt, Done: at, In: size, Out: size})
+	r.rec.Add(ingest.Record{Sent: at - rtt, Done: at, In: size, Out: size})
 	return nil
 }
 

@@ -92,7 +92,7 @@ func (r *reader) line(line string) error {
 	if err != nil || !(rtt >= 0 && rtt < 1e12) {
 		return fmt.Errorf("%q is no round trip in microseconds", f[3])
 	}
-	r.rec.Add(ingest.Request{Sent: at[0], Done: at[0] + int64(rtt*1e3)}) //nolint:mnd // microseconds
+	r.rec.Add(ingest.Record{Sent: at[0], Done: at[0] + int64(rtt*1e3)}) //nolint:mnd // microseconds
 	return nil
 }
 

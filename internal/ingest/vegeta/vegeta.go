@@ -62,7 +62,7 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 		err = scheduled(rec, next, about.Rate)
 	} else {
 		rec.Out().Tool.Note(ingest.NoDue)
-		err = each(next, func(q ingest.Request, _ uint64) error {
+		err = each(next, func(q ingest.Record, _ uint64) error {
 			rec.Add(q)
 			return nil
 		}, rec.Out().Tool)
@@ -78,7 +78,7 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 }
 
 // each turns results into requests until there are no more.
-func each(next func() (result, error), do func(q ingest.Request, seq uint64) error, tool *model.Tool) error {
+func each(next func() (result, error), do func(q ingest.Record, seq uint64) error, tool *model.Tool) error {
 	for n := 1; ; n++ {
 		v, err := next()
 		if errors.Is(err, io.EOF) {
@@ -91,7 +91,7 @@ func each(next func() (result, error), do func(q ingest.Request, seq uint64) err
 			return fmt.Errorf("result %d: sent at %s with a latency of %s: that is no result of vegeta", n, v.Timestamp, v.Latency)
 		}
 		sent := v.Timestamp.UnixNano()
-		q := ingest.Request{Sent: sent, Done: sent + v.Latency.Nanoseconds(), Status: int(v.Code), In: v.BytesIn, Out: v.BytesOut}
+		q := ingest.Record{Sent: sent, Done: sent + v.Latency.Nanoseconds(), Status: int(v.Code), In: v.BytesIn, Out: v.BytesOut}
 		q.Failure = failure(v, tool)
 		if err := do(q, v.Seq); err != nil {
 			return err
@@ -123,10 +123,10 @@ func failure(v result, tool *model.Tool) model.Cause {
 // with which no request is early.
 func scheduled(rec *ingest.Recorder, next func() (result, error), rate float64) error {
 	period := int64(float64(time.Second) / rate) // vegeta cuts it to whole nanoseconds, too
-	var all []ingest.Request
+	var all []ingest.Record
 	var seqs []uint64
 	start := int64(math.MaxInt64)
-	err := each(next, func(q ingest.Request, seq uint64) error {
+	err := each(next, func(q ingest.Record, seq uint64) error {
 		if len(all) == maxKept {
 			return fmt.Errorf("more than %d results; read them without a rate", maxKept)
 		}
