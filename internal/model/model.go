@@ -22,8 +22,12 @@ type Study struct {
 	Baseline string    `json:"baseline"`
 	Variants []Variant `json:"variants"`
 	Loads    []Load    `json:"loads"`
-	Design   Design    `json:"design"`
-	Gates    []Gate    `json:"gates,omitempty"`
+	// Faults are the scenarios that loads name.
+	Faults []Scenario `json:"faults,omitempty"`
+	Design Design     `json:"design"`
+	Gates  []Gate     `json:"gates,omitempty"`
+	// Published is what others have said, for reports to set beside the results.
+	Published []Published `json:"published,omitempty"`
 }
 
 // PluginRef names a plug-in of the catalog and carries its configuration as
@@ -135,6 +139,8 @@ type Load struct {
 	// schedule and of the connections.
 	Generators []string `json:"generators,omitempty"`
 	To         string   `json:"to"` // service that answers
+	// Fault is the scenario that the load runs under; empty: none.
+	Fault string `json:"fault,omitempty"`
 }
 
 // Pattern is how requests of an open loop are spread over time. The zero value

@@ -40,6 +40,7 @@ func (b *builder) study(c Config) model.Study {
 	s.Loads = b.loads(c.Loads, s.Topology)
 	s.Design = b.design(c.Design)
 	s.Gates = b.gates(c.Gates, s)
+	s.Published = b.published(c.Published, s)
 	return b.control(s)
 }
 

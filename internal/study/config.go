@@ -18,18 +18,19 @@ import (
 
 // Config is a study file.
 type Config struct {
-	APIVersion string          `json:"apiVersion" jsonschema:"enum=windtunnel/v1" jsonschema_description:"Version of the study format."`
-	Kind       string          `json:"kind" jsonschema:"enum=Study" jsonschema_description:"Always Study."`
-	Metadata   MetadataConfig  `json:"metadata" jsonschema_description:"What the study is called."`
-	Question   string          `json:"question" jsonschema:"minLength=1" jsonschema_description:"The question that the study answers, in one sentence."`
-	Target     string          `json:"target,omitempty" default:"lab" wants:"the name of a target (clusters of a kubeconfig are not available in this version)" jsonschema_description:"Where trials run. lab: this host."`
-	Topology   TopologyConfig  `json:"topology,omitzero" default:"{preset: two-nodes}" jsonschema_description:"Where pods are: a preset, or regions spelled out."`
-	App        AppConfig       `json:"app" jsonschema_description:"What is under load."`
-	Baseline   Name            `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
-	Variants   []VariantConfig `json:"variants" jsonschema:"minItems=1" jsonschema_description:"The systems under test."`
-	Loads      []LoadConfig    `json:"loads" jsonschema:"minItems=1" jsonschema_description:"Who sends what to where. Every variant meets every load."`
-	Design     DesignConfig    `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
-	Gates      []string        `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
+	APIVersion string            `json:"apiVersion" jsonschema:"enum=windtunnel/v1" jsonschema_description:"Version of the study format."`
+	Kind       string            `json:"kind" jsonschema:"enum=Study" jsonschema_description:"Always Study."`
+	Metadata   MetadataConfig    `json:"metadata" jsonschema_description:"What the study is called."`
+	Question   string            `json:"question" jsonschema:"minLength=1" jsonschema_description:"The question that the study answers, in one sentence."`
+	Target     string            `json:"target,omitempty" default:"lab" wants:"the name of a target (clusters of a kubeconfig are not available in this version)" jsonschema_description:"Where trials run. lab: this host."`
+	Topology   TopologyConfig    `json:"topology,omitzero" default:"{preset: two-nodes}" jsonschema_description:"Where pods are: a preset, or regions spelled out."`
+	App        AppConfig         `json:"app" jsonschema_description:"What is under load."`
+	Baseline   Name              `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
+	Variants   []VariantConfig   `json:"variants" jsonschema:"minItems=1" jsonschema_description:"The systems under test."`
+	Loads      []LoadConfig      `json:"loads" jsonschema:"minItems=1" jsonschema_description:"Who sends what to where. Every variant meets every load."`
+	Design     DesignConfig      `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
+	Gates      []string          `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
+	Published  []PublishedConfig `json:"published,omitempty" jsonschema:"maxItems=20" jsonschema_description:"What other sources say: tables and claims that the report sets beside the results."`
 }
 
 // MetadataConfig names a study.
