@@ -6,11 +6,29 @@ import "math"
 // differences have the standard deviation sd, show with 80 % probability at the
 // 5 % level: (t_.975 + t_.80) sd / sqrt(blocks). Infinite under two blocks.
 func MinimumDetectable(sd float64, blocks int) float64 {
+	return MinimumDetectableAt(sd, blocks, 1-Level)
+}
+
+// MinimumDetectableAt is MinimumDetectable at another level than 5 %: that of
+// one comparison among many.
+func MinimumDetectableAt(sd float64, blocks int, alpha float64) float64 {
 	if blocks < 2 {
 		return math.Inf(1)
 	}
 	df := blocks - 1
-	return (StudentQuantile(0.975, df) + StudentQuantile(0.80, df)) * sd / math.Sqrt(float64(blocks))
+	return (StudentQuantile(1-alpha/2, df) + StudentQuantile(0.80, df)) * sd / math.Sqrt(float64(blocks))
+}
+
+// BlocksFor is the smallest number of blocks, from fewest to most, of which
+// MinimumDetectableAt is at most the effect and signed ranks can reach alpha at
+// all. ok is false if most are not enough.
+func BlocksFor(sd, effect, alpha float64, fewest, most int) (blocks int, ok bool) {
+	for n := max(2, fewest); n <= most; n++ {
+		if math.Pow(2, 1-float64(n)) <= alpha && MinimumDetectableAt(sd, n, alpha) <= effect {
+			return n, true
+		}
+	}
+	return most, false
 }
 
 // NormalQuantile inverts the standard normal distribution.
