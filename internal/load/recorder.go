@@ -13,8 +13,9 @@ import (
 const MaxResponders = 256
 
 type responder struct {
-	id string
-	n  uint64
+	id    string
+	n     uint64
+	index int // in traces
 }
 
 // recorder is what one worker counts. All of it is allocated before the load.
@@ -41,6 +42,7 @@ type recorder struct {
 	failedPrefix                          uint64
 	warmupDue, warmupFailed               uint64
 	timeline                              timeline
+	trace                                 *trace // nil: not asked for
 
 	sofar counts
 	mu    sync.Mutex // guards seen, which others read
@@ -67,8 +69,11 @@ func newRecorder(r *run) (*recorder, error) {
 	rec := &recorder{run: r, timed: r.job.Load.Arrival == model.ArrivalOpen || r.pace > 0, failed: map[model.Cause]uint64{}, reasons: map[model.Cause]string{}, responders: map[string]*responder{}}
 	for _, id := range r.job.Identities {
 		if id != "" && len(rec.responders) < MaxResponders {
-			rec.responders[id] = &responder{id: id}
+			rec.responders[id] = &responder{id: id, index: len(rec.responders)}
 		}
+	}
+	if r.job.Load.Fault != "" {
+		rec.trace = newTrace(r.job.Load)
 	}
 	var err error
 	if rec.expected = r.job.Expect != ""; rec.expected {
@@ -112,6 +117,7 @@ func (r *recorder) unsentRequest(due int64) {
 	}
 	r.due++
 	r.unsent++
+	r.trace.failure(due-r.run.window.Start, max(0, r.run.window.End-due), model.CauseUnsent)
 	r.timeline[r.slotOf(due)].failed++
 }
 
@@ -127,6 +133,7 @@ func (r *recorder) failure(s *slot, cause model.Cause, done int64) {
 	}
 	r.failed[cause]++
 	r.failedResponse.Record(done - s.due)
+	r.trace.failure(s.due-r.run.window.Start, done-s.due, cause)
 	r.timeline[r.slotOf(s.due)].failed++
 }
 
@@ -167,30 +174,32 @@ func (r *recorder) answer(s *slot, a *Answer, done int64) {
 	if r.expected && (a.Sum != r.sum || a.BodyBytes != r.bodyBytes) {
 		r.payloadChanged++
 	}
-	r.identify(s.conn, a.Identity)
+	who := r.identify(s.conn, a.Identity)
+	r.trace.success(s.due-r.run.window.Start, response, who)
 	r.timeline[r.slotOf(s.due)].success(response, cell)
 }
 
 // identify counts a success to its server. A connection tends to be answered
-// by one, so the last is tried first.
-func (r *recorder) identify(c *conn, id []byte) {
+// by one, so the last is tried first. It returns the responder's index.
+func (r *recorder) identify(c *conn, id []byte) int {
 	if len(id) == 0 {
 		r.unidentified++
-		return
+		return model.Unidentified
 	}
 	if c.responder == nil || string(id) != c.responder.id {
 		p := r.responders[string(id)]
 		if p == nil {
 			if len(r.responders) == MaxResponders {
 				r.unidentified++
-				return
+				return model.Unidentified
 			}
-			p = &responder{id: string(id)}
+			p = &responder{id: string(id), index: len(r.responders)}
 			r.responders[p.id] = p
 		}
 		c.responder = p
 	}
 	c.responder.n++
+	return c.responder.index
 }
 
 // publish lets others see the counts so far; it never waits for them.

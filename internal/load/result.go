@@ -130,6 +130,9 @@ func (r *recorder) addTo(o *model.LoadResult) {
 		o.Failed[c] += n
 	}
 	maps.Copy(o.Reasons, r.reasons)
+	if r.trace != nil {
+		o.AddTrace(r.trace.export(r.responders))
+	}
 	for s, n := range r.statuses {
 		if n > 0 {
 			o.Statuses[s] += n

@@ -36,6 +36,9 @@ func (r *LoadResult) Merge(o *LoadResult) error {
 		r.Clock += "; " + o.Clock
 	}
 	r.Timeline.merge(o.Timeline)
+	if r.Trace != nil && o.Trace != nil {
+		r.Trace.merge(o.Trace)
+	}
 	if r.Stream != nil {
 		r.Stream.merge(o.Stream)
 	}

@@ -26,6 +26,8 @@ type Outcome struct {
 	// Unavailable says what could not be sampled, and why.
 	Unavailable []string  `json:"unavailable,omitempty"`
 	Ledger      Ledger    `json:"ledger"`
+	// Faults is what became of the load's fault events, in order.
+	Faults []FaultRecord `json:"faults,omitempty"`
 	Claims      []Claim   `json:"claims,omitempty"`
 	Endpoints   Endpoints `json:"endpoints"`
 	// Steps is how long each step of the trial took, in order.
@@ -153,6 +155,7 @@ type LoadResult struct {
 	WarmupDue     uint64        `json:"warmup_due"`
 	WarmupFailed  uint64        `json:"warmup_failed"`
 	Timeline      Timeline      `json:"timeline"`
+	Trace         *Trace        `json:"trace,omitempty"`
 	GeneratorCPU  time.Duration `json:"generator_cpu_ns"` // of the agent's process, in the window
 	GeneratorIdle float64       `json:"generator_idle"`   // share of the window the workers waited for events
 	Workers       int           `json:"workers"`          // threads that sent

@@ -168,7 +168,13 @@ type Sampler interface {
 	Sample(ctx context.Context, dst []Reading) ([]Reading, error)
 }
 
-// Fault is one harm. heal undoes it and may be called twice.
+// Fault is one harm. Inject returns when it acts; heal undoes it, as far as it
+// can be undone, and may be called twice.
 type Fault interface {
 	Inject(ctx context.Context, s Site) (heal func(context.Context) error, err error)
+}
+
+// FaultObserver is a Fault that can measure back, while it acts, what it does.
+type FaultObserver interface {
+	Observe(ctx context.Context, s Site) (Ledger, error)
 }

@@ -23,7 +23,8 @@ type builder struct {
 	known Known
 	// Whether every name of the list could be read: if not, a reference to an
 	// unknown one may be right.
-	wholeVariants, wholeLoads bool
+	wholeVariants, wholeLoads, wholeFaults bool
+	loadPaths                              []string // where each load stands in the file
 }
 
 func (b *builder) study(c Config) model.Study {
@@ -37,7 +38,9 @@ func (b *builder) study(c Config) model.Study {
 	s.App = b.app(c.App)
 	s.Topology = b.topology(c.Topology, c.App.Replicas)
 	s.Variants = b.variants(c.Variants)
+	s.Faults = b.faults(c.Faults)
 	s.Loads = b.loads(c.Loads, s.Topology)
+	b.underFaults(s)
 	s.Design = b.design(c.Design)
 	s.Gates = b.gates(c.Gates, s)
 	s.Published = b.published(c.Published, s)

@@ -28,6 +28,7 @@ type Config struct {
 	Baseline   Name              `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
 	Variants   []VariantConfig   `json:"variants" jsonschema:"minItems=1" jsonschema_description:"The systems under test."`
 	Loads      []LoadConfig      `json:"loads" jsonschema:"minItems=1" jsonschema_description:"Who sends what to where. Every variant meets every load."`
+	Faults     []FaultConfig     `json:"faults,omitempty" jsonschema_description:"Scenarios of harm, each a timeline, for loads that name them."`
 	Design     DesignConfig      `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
 	Gates      []string          `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
 	Published  []PublishedConfig `json:"published,omitempty" jsonschema:"maxItems=20" jsonschema_description:"What other sources say: tables and claims that the report sets beside the results."`
@@ -131,6 +132,7 @@ type LoadConfig struct {
 	Program     string     `json:"program,omitempty" jsonschema_description:"Path of the outside tool. If absent: it is looked for."`
 	From        Pods       `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends, or a list of pods that share the load."`
 	To          string     `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers."`
+	Fault       string     `json:"fault,omitempty" jsonschema_description:"The scenario of faults under which the load runs. If absent: none."`
 
 	rest *yaml.Node // the protocol's keys
 }

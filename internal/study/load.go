@@ -27,6 +27,7 @@ func (b *builder) loads(cs []LoadConfig, t model.Topology) []model.Load {
 		}
 		loads = append(loads, made...)
 	}
+	b.loadPaths = paths
 	b.wholeLoads = !b.bad["loads"]
 	first := map[string]string{}
 	for i, l := range loads {
@@ -52,7 +53,7 @@ func (b *builder) load(c LoadConfig, path string) []model.Load {
 		Name: string(c.Name), Protocol: c.Protocol, Arrival: model.Arrival(c.Model),
 		Think: time.Duration(c.Think), Pace: float64(c.Pace), Drop: c.WhenBlocked == "drop",
 		Connections: c.Connections, Duration: time.Duration(c.Duration), Timeout: time.Duration(c.Timeout),
-		Coalesce: time.Duration(c.Coalesce), Spin: time.Duration(c.Spin), Driver: c.Driver, Program: c.Program, To: c.To,
+		Coalesce: time.Duration(c.Coalesce), Spin: time.Duration(c.Spin), Driver: c.Driver, Program: c.Program, To: c.To, Fault: c.Fault,
 	}
 	if b.bad[path] {
 		return []model.Load{l}

@@ -30,6 +30,7 @@ func Schema(known Known) ([]byte, error) {
 	if err := setLoads(s, known.Protocols); err != nil {
 		return nil, err
 	}
+	setFaults(s, known.Faults)
 	enum(child(s, "design", "primary").Items, known.Metrics)
 	if err := setApps(s, known.Apps); err != nil {
 		return nil, err

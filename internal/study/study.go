@@ -30,6 +30,7 @@ type Known struct {
 	Layers    []model.Plugin[model.Layer]
 	Apps      []model.Plugin[model.App]
 	Protocols []Protocol
+	Faults    []model.Plugin[model.Fault]
 	Targets   []string
 	Metrics   []string
 	Drivers   []string // outside tools that can send a load

@@ -1,0 +1,281 @@
+// Package failover reads off a trace how a system came through a fault. There is
+// one definition for every layer and every fault; docs/method.md has it in words.
+//
+// Times count from the fault's observed onset, never from when it was asked
+// for. Only what the client saw counts.
+package failover
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// Fault is what a reading needs to know of a fault, besides the trace; times
+// from the start of the window.
+type Fault struct {
+	Onset time.Duration // the earliest moment at which it may have acted
+	// Healed is when it was surely over; 0: it acted to the end.
+	Healed time.Duration
+	End    time.Duration // of the window
+	// Home are the responders that answer while all is well, as they should: those
+	// of the nearest region. Empty: it does not matter who answers.
+	Home []string
+	// Struck are the responders that the fault takes away.
+	Struck []string
+}
+
+// Reading is how a system came through. A time that was not reached before the
+// fault was healed, or the window over, is Never.
+type Reading struct {
+	// Detected is when a request was first answered by somebody who did not answer
+	// before, or failed other than by time-out: from then on the system, or the
+	// client, knows.
+	Detected time.Duration
+	// FirstGood is the end of the first success that was due after the onset and
+	// after the first failure; 0 if none failed.
+	FirstGood time.Duration
+	// Recovered50 and Recovered99 are when the first second began in whose every
+	// tenth that share of the requests due succeeded.
+	Recovered50, Recovered99 time.Duration
+	Failed                   uint64 // due between onset and heal
+	// Slow successes took longer than Band, due between onset and heal.
+	Slow uint64
+	Band time.Duration // the 99.9th percentile before the fault, or the maximum of less than 1,000
+	// WrongRegion is the share of successes that were due between onset and heal
+	// and answered outside the nearest region that had a server left.
+	WrongRegion float64
+	// Remote is the share of successes before the onset that did not come from
+	// Home: 0, if all is well.
+	Remote float64
+	// Flaps are the changes of the region that answers most, in tenths of a second,
+	// beyond the one away and the one back.
+	Flaps int
+	// Of the time after the heal: when Home answered again, when the first second
+	// began in whose every tenth 99 % of the requests were answered by Home within
+	// Band, and what failed.
+	BackFirst, BackRecovered time.Duration
+	BackFailed               uint64
+}
+
+// Never is a time that was not reached.
+const Never = time.Duration(math.MaxInt64)
+
+// ErrNoSteadyState says that there is nothing to compare with.
+var ErrNoSteadyState = errors.New("no request succeeded before the fault: there is no steady state to compare with")
+
+const (
+	second  = time.Second
+	tenth   = 100 * time.Millisecond
+	fewest  = 1000 // values of which a 99.9th percentile is taken
+	most999 = 0.999
+
+	half, almostAll = 0.5, 0.99
+)
+
+// request is one of a trace.
+type request struct {
+	due, done time.Duration
+	cause     model.Cause
+	who       string
+}
+
+// Read reads a trace.
+func Read(t *model.Trace, f Fault) (Reading, error) {
+	all := requests(t)
+	var r Reading
+	known, err := r.steady(all, f)
+	if err != nil {
+		return Reading{}, err
+	}
+	healed := f.Healed
+	if healed == 0 {
+		healed = f.End
+	}
+	during := between(all, f.Onset, healed)
+	r.strike(during, f, known)
+	r.Recovered50, r.Recovered99 = recovered(during, f.Onset, healed, half), recovered(during, f.Onset, healed, almostAll)
+	r.Flaps = flaps(between(all, f.Onset, f.End), f)
+	r.back(between(all, healed, f.End), f, healed)
+	return r, nil
+}
+
+// requests are a trace's, in the order in which they were due.
+func requests(t *model.Trace) []request {
+	all := make([]request, len(t.Due))
+	for i := range all {
+		due := time.Duration(t.Due[i]) * time.Microsecond
+		all[i] = request{due: due, done: due + time.Duration(t.Response[i])*time.Microsecond, cause: t.Failure(i), who: t.Responder(i)}
+	}
+	slices.SortStableFunc(all, func(a, b request) int { return int(a.due - b.due) })
+	return all
+}
+
+func between(all []request, from, to time.Duration) []request {
+	var in []request
+	for _, r := range all {
+		if r.due >= from && r.due < to {
+			in = append(in, r)
+		}
+	}
+	return in
+}
+
+// steady reads what was before the fault: requests that had ended by then.
+func (r *Reading) steady(all []request, f Fault) (known map[string]bool, err error) {
+	known = map[string]bool{}
+	var took []time.Duration
+	remote := 0
+	for _, q := range all {
+		if q.done >= f.Onset || q.cause != "" {
+			continue
+		}
+		took = append(took, q.done-q.due)
+		known[q.who] = true
+		if len(f.Home) > 0 && !slices.Contains(f.Home, q.who) {
+			remote++
+		}
+	}
+	if len(took) == 0 {
+		return nil, ErrNoSteadyState
+	}
+	slices.Sort(took)
+	r.Band = took[len(took)-1]
+	if len(took) >= fewest {
+		r.Band = took[int(math.Ceil(most999*float64(len(took))))-1]
+	}
+	r.Remote = float64(remote) / float64(len(took))
+	return known, nil
+}
+
+// strike reads the time in which the fault acts.
+func (r *Reading) strike(during []request, f Fault, known map[string]bool) {
+	r.Detected = Never
+	firstBad, firstGood := Never, Never
+	var good, wrong int
+	for _, q := range during {
+		switch {
+		case q.cause != "":
+			r.Failed++
+			firstBad = min(firstBad, q.due)
+			if q.cause != model.CauseTimeout && q.cause != model.CauseUnsent {
+				r.Detected = min(r.Detected, q.done-f.Onset)
+			}
+			continue
+		case !known[q.who]:
+			r.Detected = min(r.Detected, q.done-f.Onset)
+		}
+		good++
+		if q.done-q.due > r.Band {
+			r.Slow++
+		}
+		if f.wrong(q.who) {
+			wrong++
+		}
+		if q.due > firstBad {
+			firstGood = min(firstGood, q.done-f.Onset)
+		}
+	}
+	if r.FirstGood = firstGood; firstBad == Never {
+		r.FirstGood = 0
+	}
+	if good > 0 {
+		r.WrongRegion = float64(wrong) / float64(good)
+	}
+}
+
+// wrong says whether who answers is not of the nearest region that has a server
+// left. Where all of it is struck, anybody may answer.
+func (f *Fault) wrong(who string) bool {
+	left := slices.ContainsFunc(f.Home, func(h string) bool { return !slices.Contains(f.Struck, h) })
+	return left && !slices.Contains(f.Home, who)
+}
+
+// recovered is when a second begins in whose every tenth that share of the
+// requests succeeded. Seconds begin at the onset and at each request.
+func recovered(during []request, onset, end time.Duration, share float64) time.Duration {
+	good := func(q request) bool { return q.cause == "" }
+	if onset+second <= end && held(during, onset, share, good) {
+		return 0
+	}
+	for i, q := range during {
+		if q.due+second > end {
+			break
+		}
+		if held(during[i:], q.due, share, good) {
+			return q.due - onset
+		}
+	}
+	return Never
+}
+
+// held says whether in every tenth of the second that begins then, that share
+// of the requests was good. A tenth without any is not.
+func held(from []request, start time.Duration, share float64, good func(request) bool) bool {
+	var n, fine [second / tenth]int
+	for _, q := range from {
+		if q.due >= start+second {
+			break
+		}
+		i := (q.due - start) / tenth
+		n[i]++
+		if good(q) {
+			fine[i]++
+		}
+	}
+	for i := range n {
+		if n[i] == 0 || float64(fine[i]) < share*float64(n[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// flaps counts changes of who answers most, in tenths of a second.
+func flaps(after []request, f Fault) int {
+	if len(f.Home) == 0 {
+		return 0
+	}
+	changes, at := 0, true // home
+	for start := f.Onset; start < f.End; start += tenth {
+		home, away := 0, 0
+		for _, q := range between(after, start, start+tenth) {
+			switch {
+			case q.cause != "":
+			case slices.Contains(f.Home, q.who):
+				home++
+			default:
+				away++
+			}
+		}
+		if home != away && at != (home > away) {
+			at = !at
+			changes++
+		}
+	}
+	const awayAndBack = 2
+	return max(0, changes-awayAndBack)
+}
+
+// back reads the time after the heal.
+func (r *Reading) back(after []request, f Fault, healed time.Duration) {
+	r.BackFirst, r.BackRecovered = Never, Never
+	normal := func(q request) bool {
+		return q.cause == "" && q.done-q.due <= r.Band && (len(f.Home) == 0 || slices.Contains(f.Home, q.who))
+	}
+	for i, q := range after {
+		home := len(f.Home) == 0 || slices.Contains(f.Home, q.who)
+		switch {
+		case q.cause != "":
+			r.BackFailed++
+		case home && r.BackFirst == Never:
+			r.BackFirst = q.done - healed
+		}
+		if r.BackRecovered == Never && q.due+second <= f.End && held(after[i:], q.due, almostAll, normal) {
+			r.BackRecovered = q.due - healed
+		}
+	}
+}

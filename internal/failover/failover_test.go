@@ -1,0 +1,126 @@
+package failover_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/failover"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+const ms = time.Millisecond
+
+// trace makes a trace of 100 requests a second over 20 s; answer says what
+// becomes of the request that is due at a time.
+func trace(answer func(at time.Duration) (took time.Duration, who string, cause model.Cause)) *model.Trace {
+	t := &model.Trace{Responders: []string{"home", "away"}, Causes: []model.Cause{model.CauseTimeout, model.CauseRefused}}
+	for i := range 2000 {
+		due := time.Duration(i) * 10 * ms
+		took, who, cause := answer(due)
+		w := -1
+		switch {
+		case cause == model.CauseTimeout:
+			w = -2
+		case cause == model.CauseRefused:
+			w = -3
+		case who == "home":
+			w = 0
+		case who == "away":
+			w = 1
+		}
+		t.Due, t.Response, t.Who = append(t.Due, due.Microseconds()), append(t.Response, took.Microseconds()), append(t.Who, w)
+	}
+	return t
+}
+
+func fault() failover.Fault {
+	return failover.Fault{
+		Onset: 5*time.Second + 3*ms, Healed: 12 * time.Second, End: 20 * time.Second,
+		Home: []string{"home"}, Struck: []string{"home"},
+	}
+}
+
+// Refused for half a second, then served from afar, and home again one second
+// after the heal.
+func TestFailoverAndBack(t *testing.T) {
+	t.Parallel()
+	got, err := failover.Read(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
+		switch {
+		case at < 5*time.Second+3*ms, at >= 13*time.Second:
+			return 2 * ms, "home", ""
+		case at < 5500*ms:
+			return 1 * ms, "", model.CauseRefused
+		}
+		return 98 * ms, "away", ""
+	}), fault())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := failover.Reading{
+		Detected: 8 * ms, FirstGood: 595 * ms, Recovered50: 447 * ms, Recovered99: 497 * ms,
+		Failed: 49, Slow: 650, Band: 2 * ms,
+		BackFirst: 1002 * ms, BackRecovered: 1000 * ms,
+	}
+	if got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// A fault that nobody notices costs nothing.
+func TestNullFault(t *testing.T) {
+	t.Parallel()
+	f := fault()
+	f.Struck = nil
+	got, err := failover.Read(trace(func(time.Duration) (time.Duration, string, model.Cause) { return 2 * ms, "home", "" }), f)
+	want := failover.Reading{Detected: failover.Never, Band: 2 * ms, BackFirst: 2 * ms}
+	if err != nil || got != want {
+		t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
+	}
+}
+
+func TestNeverRecovers(t *testing.T) {
+	t.Parallel()
+	f := fault()
+	f.Healed = 0
+	got, err := failover.Read(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
+		if at < f.Onset {
+			return 2 * ms, "home", ""
+		}
+		return 300 * ms, "", model.CauseTimeout
+	}), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Detected != failover.Never || got.FirstGood != failover.Never || got.Recovered50 != failover.Never || got.Failed != 1499 || got.BackFirst != failover.Never {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Who flaps between regions, and answers from afar while a home server is left,
+// is told so.
+func TestFlapsAndWrongRegion(t *testing.T) {
+	t.Parallel()
+	f := fault()
+	f.Home, f.Struck = []string{"home", "home-2"}, []string{"home-2"}
+	got, err := failover.Read(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
+		if at > 6*time.Second && at < 10*time.Second && at/time.Second%2 == 0 {
+			return 98 * ms, "away", ""
+		}
+		return 2 * ms, "home", ""
+	}), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Flaps != 2 || got.WrongRegion < 0.25 || got.WrongRegion > 0.35 || got.Detected != 1105*ms {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNoSteadyState(t *testing.T) {
+	t.Parallel()
+	_, err := failover.Read(trace(func(time.Duration) (time.Duration, string, model.Cause) { return ms, "", model.CauseRefused }), fault())
+	if !errors.Is(err, failover.ErrNoSteadyState) {
+		t.Errorf("%v", err)
+	}
+}
