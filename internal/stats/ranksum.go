@@ -26,18 +26,20 @@ func Unpaired(a, b []float64) (Comparison, error) {
 		return Comparison{}, err
 	}
 	c := Comparison{Difference: d, P: RankSumP(a, b), Detectable: detectableShift(a, b)}
+	c.Ratio, c.NoRatio = shiftRatio(a, b)
+	return c, nil
+}
+
+func shiftRatio(a, b []float64) (Estimate, error) {
 	la, lb, err := logs(a, b)
 	if err != nil {
-		c.NoRatio = err
-		return c, nil
+		return Estimate{}, err
 	}
 	r, err := shift(la, lb, Level)
 	if err != nil {
-		c.NoRatio = err
-		return c, nil
+		return Estimate{}, err
 	}
-	c.Ratio = r.exp(r.Method + " of logarithms")
-	return c, nil
+	return r.exp(r.Method + " of logarithms"), nil
 }
 
 func logs(a, b []float64) (la, lb []float64, err error) {
