@@ -57,9 +57,12 @@ const connectTime = time.Second
 // CommonStart is when agents on this host should begin that send one load
 // together: they have the same clock, and time to open their connections.
 func CommonStart() (int64, error) {
-	now, err := load.Monotonic()
+	now, err := Now()
 	return now + connectTime.Nanoseconds(), err
 }
+
+// Now is CLOCK_MONOTONIC of this host, on which windows are given.
+func Now() (int64, error) { return load.Monotonic() }
 
 // Load runs one load. onWindow is called once, before the measured window
 // opens, onProgress about five times a second; both may be nil. The end of the

@@ -48,6 +48,7 @@ type Catalog struct {
 	Apps      []model.Plugin[model.App]
 	Protocols agent.Protocols
 	Drivers   []model.Plugin[driver.Driver]
+	Faults    []model.Plugin[model.Fault]
 	Formats   []Format
 	Readers   []ingest.Format // of other tools' results
 	Studies   []Study
@@ -187,7 +188,7 @@ func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
 func (a *app) known() study.Known {
 	return study.Known{
 		Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names(),
-		Protocols: a.protocols(), Drivers: a.driverNames(),
+		Protocols: a.protocols(), Drivers: a.driverNames(), Faults: a.catalog.Faults,
 	}
 }
 

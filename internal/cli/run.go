@@ -261,7 +261,7 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions) error {
 	}
 	progress := newProgress(a.env, o.quiet, j.plan)
 	end, runErr := runner.Run(ctx, runner.Settings{
-		Plan: j.plan, Target: a.catalog.Lab, App: theApp, Stack: a.stack, Driver: a.driver, Witness: a.catalog.Witness, Sink: w,
+		Plan: j.plan, Target: a.catalog.Lab, App: theApp, Stack: a.stack, Driver: a.driver, Fault: a.fault, Witness: a.catalog.Witness, Sink: w,
 		Finished: finished, Calibrated: calibrated, Frozen: frozen, Stop: a.stopRule(j), Progress: progress, SampleEvery: sampleEvery,
 	})
 	progress.close()

@@ -80,12 +80,18 @@ type measured struct {
 
 // measure runs one load through all generators and samples meanwhile.
 func (t *trial) measure(ctx context.Context, l model.Load, seed uint64, sample bool) (measured, error) {
-	m := &measuring{trial: t}
+	harms, err := t.harmsOf(l)
+	if err != nil {
+		return measured{}, err
+	}
+	m := &measuring{trial: t, harms: harms}
 	if sampled, ok := t.site.(model.SampledSite); ok && sample {
 		t.out.Unavailable = sampled.Unavailable()
 		m.sampling = newSampling(sampled.Samplers(), t.SampleEvery)
 	}
 	result, err := m.run(ctx, l, seed)
+	faults, faultErr := harms.finish(ctx)
+	t.out.Faults, err = faults, errors.Join(err, faultErr)
 	out := measured{load: result, window: m.window}
 	if m.sampling != nil {
 		var sampleErr error
@@ -99,6 +105,7 @@ func (t *trial) measure(ctx context.Context, l model.Load, seed uint64, sample b
 type measuring struct {
 	*trial
 	sampling *sampling
+	harms    *harms
 	mu       sync.Mutex
 	window   model.Window
 	progress []agent.Progress // of each generator
@@ -155,6 +162,7 @@ func (m *measuring) opened(ctx context.Context, w model.Window) {
 	switch {
 	case m.window == (model.Window{}):
 		m.window = w
+		m.harms.start(ctx, w)
 		if m.sampling != nil {
 			m.sampling.start(ctx, w)
 		}

@@ -28,6 +28,8 @@ type Settings struct {
 	Stack func(v model.Variant) ([]model.Layer, error)
 	// Driver makes the driver of a load that an outside tool sends.
 	Driver func(name string) (driver.Driver, error)
+	// Fault makes a fault of a scenario.
+	Fault func(ref model.PluginRef) (model.Fault, error)
 	// Witness watches the wire during the ready gate; nil: nobody does.
 	Witness Witness
 	// Sink keeps outcomes; an error makes the run end after one more try.

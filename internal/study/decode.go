@@ -269,7 +269,6 @@ func (d *decoder) absent(n *yaml.Node, f field, v reflect.Value, path string) {
 
 func unknownKey(path, key string, known []string) string {
 	notYet := map[string]string{
-		"faults":          "faults are not available in this version",
 		"design.redeploy": "every trial is deployed afresh in this version",
 	}
 	if text, ok := notYet[path]; ok {

@@ -285,7 +285,6 @@ func TestOneProblem(t *testing.T) {
 		"blank question":     {"How small can it be?", `" "`, "question: is empty"},
 		"kube":               {app, app + "\ntarget: {kube: {contexts: [a]}}", "not available in this version"},
 		"target":             {app, app + "\ntarget: lba", `unknown target "lba"; did you mean "lab"?; known: lab`},
-		"faults":             {app, app + "\nfaults: []", "6:1: faults: unknown key: faults are not available in this version"},
 		"app kind":           {"kind: echo", "kind: ecoh", `app.kind: unknown app "ecoh"; did you mean "echo"?; known: echo, nginx`},
 		"app key":            {"kind: echo", "kind: echo, bodybytes: 1", `5:6: app: json: unknown field "bodybytes"`},
 		"no app kind":        {"{kind: echo}", "{replicas: 2}", "5:6: app.kind: is required. Which app."},
