@@ -56,6 +56,7 @@ const (
 	LabelBehind   = "sleep falling behind" // percent of the generator's pauses that began after they should have ended; Fortio warns above 5
 	LabelSockets  = "sockets used"         // connections opened
 	LabelPerfect  = "sockets for perfect keep-alive"
+	LabelAborted  = "aborted"  // why the tool ended before it measured anything: Result is empty then
 	LabelWarnings = "warnings" // of the tool, one a line
 )
 
@@ -77,7 +78,7 @@ const (
 	// Result only, and a note says so.
 	MaxRequests = 1 << 20
 	// MaxMeasurements bounds what one file may hold.
-	MaxMeasurements = 10_000
+	MaxMeasurements = 1000
 
 	headBytes   = 64 << 10
 	maxUnzipped = 4 << 30

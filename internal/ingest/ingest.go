@@ -39,6 +39,10 @@ const (
 	NoDue   = "response times: the tool does not tell when requests were due"
 	NoBytes = "bytes: the tool does not tell"
 	Mixed   = "failures are in the distribution: the tool does not keep them apart"
+	// FiguresOnly is of summaries; see model.Tool.Figures.
+	FiguresOnly = "distribution: only the figures that the tool printed are known; they can neither be merged with others nor checked"
+	// NoRequests is of what has a distribution, but no single requests.
+	NoRequests = "single requests: the format has totals only; order, failures at the start and changes over time cannot be told"
 )
 
 // NewResult is an empty result of a tool; its histograms exist.

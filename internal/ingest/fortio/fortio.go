@@ -1,12 +1,15 @@
-// Package fortio reads Fortio's JSON results.
+// Package fortio reads Fortio's JSON results and what it prints.
 package fortio
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/hist"
@@ -18,6 +21,7 @@ import (
 const Name = "fortio"
 
 const (
+	headBytes  = 64 << 10
 	maxBytes   = 16 << 20
 	maxBuckets = 100_000
 )
@@ -25,6 +29,11 @@ const (
 // result is the part of Fortio's result that is used.
 type result struct {
 	RunType           string
+	Labels            string
+	StartTime         time.Time
+	RequestedDuration string
+	URL, Destination  string // of HTTP, of gRPC
+	NoCatchUp         bool
 	RequestedQPS      string
 	ActualQPS         float64
 	ActualDuration    time.Duration
@@ -55,8 +64,48 @@ type bucket struct {
 
 type percentile struct{ Percentile, Value float64 }
 
-// Read reads one result.
+// Format is the catalog entry.
+func Format() ingest.Format {
+	return ingest.Format{
+		Name: Name, Summary: "Fortio's JSON results, and what it printed: a log of any number of runs",
+		Detect: func(head []byte) bool { return isJSON(head) || isLog(head) },
+		Read: func(r io.Reader, about ingest.About) ([]ingest.Measurement, error) {
+			in := bufio.NewReaderSize(r, headBytes)
+			head, err := in.Peek(headBytes)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return nil, fmt.Errorf("reading fortio's result: %w", err)
+			}
+			if !isJSON(head) {
+				return readLog(in, about)
+			}
+			m, err := readJSON(in, about)
+			if err != nil {
+				return nil, err
+			}
+			return []ingest.Measurement{*m}, nil
+		},
+	}
+}
+
+func isJSON(head []byte) bool {
+	head = bytes.TrimSpace(head)
+	return len(head) > 0 && head[0] == '{' && bytes.Contains(head, []byte(`"RunType"`)) && bytes.Contains(head, []byte(`"RequestedQPS"`))
+}
+
+func isLog(head []byte) bool {
+	return bytes.Contains(head, []byte("Fortio ")) && bytes.Contains(head, []byte(" queries per second"))
+}
+
+// Read reads one result in JSON.
 func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
+	m, err := readJSON(r, about)
+	if err != nil {
+		return nil, err
+	}
+	return m.Result, nil
+}
+
+func readJSON(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 	data, err := ingest.ReadAll(r, maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("reading fortio's result: %w", err)
@@ -65,11 +114,36 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 	if err = json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("reading fortio's result: %w", err)
 	}
-	out, err := f.convert(about)
+	m, err := f.measurement(about)
 	if err != nil {
 		return nil, fmt.Errorf("reading fortio's result: %w", err)
 	}
-	return out, nil
+	m.Label(ingest.LabelFormat, "JSON")
+	return m, nil
+}
+
+// measurement adds to a result what else is told of a run.
+func (f *result) measurement(about ingest.About) (*ingest.Measurement, error) {
+	out, err := f.convert(about)
+	if err != nil {
+		return nil, err
+	}
+	out.Tool.Note(ingest.NoRequests)
+	m := &ingest.Measurement{Started: f.StartTime, Result: out}
+	m.Label(ingest.LabelLabel, f.Labels)
+	m.Label(ingest.LabelURL, f.URL+f.Destination)
+	m.Label(ingest.LabelProtocol, f.RunType)
+	m.Label(ingest.LabelAsked, f.RequestedQPS)
+	m.Label(ingest.LabelAchieved, strconv.FormatFloat(f.ActualQPS, 'f', 2, 64))
+	m.Label(ingest.LabelVersion, f.Version)
+	m.Label(ingest.LabelThreads, strconv.Itoa(f.NumThreads))
+	if f.SocketCount > 0 {
+		m.Label(ingest.LabelSockets, strconv.FormatUint(f.SocketCount, 10))
+	}
+	if d, err := time.ParseDuration(f.RequestedDuration); err == nil {
+		m.Label(ingest.LabelPlanned, strconv.FormatFloat(d.Seconds(), 'f', -1, 64))
+	}
+	return m, nil
 }
 
 func (f *result) convert(about ingest.About) (*model.LoadResult, error) {
@@ -146,7 +220,7 @@ func (f *result) codes(out *model.LoadResult) error {
 			out.Succeeded += n
 		case err != nil || code >= bad:
 			out.Failed[model.CauseStatus] += n
-		case code < first && f.RunType == "HTTP":
+		case code < first && strings.HasPrefix(f.RunType, "HTTP"):
 			out.Failed[model.CauseProtocol] += n
 			out.Tool.Note("calls without an answer (code " + text + ") are counted as protocol errors: fortio does not tell why they failed")
 		default:

@@ -1,17 +1,17 @@
 // Package vegeta reads the results of vegeta attacks: the gob that `attack`
-// writes, or the JSON lines or CSV of `encode`.
+// writes, the JSON lines or CSV of `encode`, and the JSON and text of `report`.
 package vegeta
 
 import (
 	"bufio"
-	"encoding/csv"
-	"encoding/gob"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
@@ -22,63 +22,100 @@ import (
 const Name = "vegeta"
 
 const (
-	// maxRecord bounds one result with its body and headers, which are dropped.
-	maxRecord = 64 << 20
+	headBytes = 4096
 	// maxKept bounds the results that are held to find the schedule: 256 MB.
 	maxKept = 4 << 20
+	// maxAttacks bounds the attacks of one file.
+	maxAttacks = 100
 )
 
-// result is vegeta's Result. gob finds fields by name: these are vegeta's own.
-type result struct {
-	Seq       uint64        `json:"seq"`
-	Code      uint16        `json:"code"`
-	Timestamp time.Time     `json:"timestamp"`
-	Latency   time.Duration `json:"latency"`
-	BytesOut  uint64        `json:"bytes_out"`
-	BytesIn   uint64        `json:"bytes_in"`
-	Error     string        `json:"error"`
+// Format is the catalog entry.
+func Format() ingest.Format {
+	return ingest.Format{
+		Name: Name, Summary: "results of vegeta (gob, JSON lines, CSV) and its reports (JSON, text)",
+		Detect: func(head []byte) bool {
+			_, ok := shapeOf(head)
+			return ok || isReportJSON(head) || isReportText(head)
+		},
+		Read: ReadAll,
+	}
 }
 
-// Read reads an attack's results. Where About has a rate, requests' due times
-// are derived from their numbers.
-func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
-	if about.Arrival == "" {
-		about.Arrival = model.ArrivalOpen
+// ReadAll reads any of vegeta's formats. An attack that has a name is a
+// measurement of its own.
+func ReadAll(r io.Reader, about ingest.About) ([]ingest.Measurement, error) {
+	in := bufio.NewReaderSize(r, headBytes)
+	head, err := in.Peek(headBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading vegeta's results: %w", err)
 	}
-	in := bufio.NewReader(r)
-	first, err := in.Peek(1)
-	if err != nil {
-		return nil, fmt.Errorf("reading vegeta's results: there are none: %w", err)
-	}
-	next := fromGob(in)
+	s, ok := shapeOf(head)
 	switch {
-	case first[0] == '{':
-		next = fromJSON(in)
-	case first[0] >= '0' && first[0] <= '9':
-		next = fromCSV(in)
+	case ok:
+	case isReportJSON(head):
+		return readReport(in, about)
+	default:
+		return readText(in, about)
 	}
-	rec := ingest.NewRecorder(Name, about, model.BasisSent)
-	if about.Rate > 0 {
-		err = scheduled(rec, next, about.Rate)
-	} else {
-		rec.Out().Tool.Note(ingest.NoDue)
-		err = each(next, func(q ingest.Record, _ uint64) error {
-			rec.Add(q)
-			return nil
-		}, rec.Out().Tool)
-	}
+	attacks := map[string]*attack{}
+	err = each(s.next(in), func(v *result) error {
+		a := attacks[v.Attack]
+		if a == nil {
+			if len(attacks) >= maxAttacks {
+				return fmt.Errorf("more than %d attacks", maxAttacks)
+			}
+			a = newAttack(about)
+			attacks[v.Attack] = a
+		}
+		return a.add(v)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading vegeta's results: %w", err)
 	}
-	out := rec.Result()
-	if out.Due+out.WarmupDue == 0 {
+	var all []ingest.Measurement
+	for _, name := range slices.Sorted(maps.Keys(attacks)) {
+		m, err := attacks[name].end()
+		if err != nil {
+			return nil, fmt.Errorf("reading vegeta's results: %w", err)
+		}
+		m.Label(ingest.LabelFormat, s.name)
+		m.Label(ingest.LabelLabel, name)
+		if len(attacks) > 1 {
+			m.Name = name
+		}
+		all = append(all, *m)
+	}
+	if len(all) == 0 {
 		return nil, errors.New("reading vegeta's results: there are none")
 	}
-	return out, nil
+	return all, nil
 }
 
-// each turns results into requests until there are no more.
-func each(next func() (result, error), do func(q ingest.Record, seq uint64) error, tool *model.Tool) error {
+// Read reads an attack's results, of all attacks if there are several. Where
+// About has a rate, requests' due times are derived from their numbers.
+func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
+	in := bufio.NewReaderSize(r, headBytes)
+	head, err := in.Peek(headBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading vegeta's results: %w", err)
+	}
+	s, ok := shapeOf(head)
+	if !ok {
+		return nil, fmt.Errorf("reading vegeta's results: %.40q is not how they begin", head)
+	}
+	a := newAttack(about)
+	if err = each(s.next(in), a.add); err != nil {
+		return nil, fmt.Errorf("reading vegeta's results: %w", err)
+	}
+	m, err := a.end()
+	if err != nil {
+		return nil, fmt.Errorf("reading vegeta's results: %w", err)
+	}
+	return m.Result, nil
+}
+
+// each takes results until there are no more.
+func each(next func() (result, error), do func(*result) error) error {
 	for n := 1; ; n++ {
 		v, err := next()
 		if errors.Is(err, io.EOF) {
@@ -90,17 +127,137 @@ func each(next func() (result, error), do func(q ingest.Record, seq uint64) erro
 		if y := v.Timestamp.Year(); y < 1971 || y > 2200 || v.Latency < 0 || v.Latency > 24*time.Hour {
 			return fmt.Errorf("result %d: sent at %s with a latency of %s: that is no result of vegeta", n, v.Timestamp, v.Latency)
 		}
-		sent := v.Timestamp.UnixNano()
-		q := ingest.Record{Sent: sent, Done: sent + v.Latency.Nanoseconds(), Status: int(v.Code), In: v.BytesIn, Out: v.BytesOut}
-		q.Failure = failure(v, tool)
-		if err := do(q, v.Seq); err != nil {
-			return err
+		if err := do(&v); err != nil {
+			return fmt.Errorf("result %d: %w", n, err)
 		}
 	}
 }
 
+// attack adds up one. Where the rate is known, its requests are held until the
+// schedule is: vegeta's constant pacer sends request k at k whole periods after
+// its start, which is taken to be the latest with which no request is early.
+type attack struct {
+	rec      *ingest.Recorder
+	log      ingest.RequestLog
+	latency  digest
+	total    float64
+	period   int64 // 0: no rate
+	start    int64
+	held     []ingest.Record
+	seqs     []uint64
+	response map[string]string
+	methods  string
+	n        uint64
+	counted  uint64 // in the window
+	first    time.Time
+	last     time.Time
+}
+
+func newAttack(about ingest.About) *attack {
+	if about.Arrival == "" {
+		about.Arrival = model.ArrivalOpen
+	}
+	a := &attack{rec: ingest.NewRecorder(Name, about, model.BasisSent), start: math.MaxInt64}
+	if about.Rate > 0 {
+		a.period = int64(float64(time.Second) / about.Rate) // vegeta cuts it to whole nanoseconds, too
+		a.rec.Out().Tool.Note("response times are derived: request k of vegeta's constant pacer is due k periods after the start")
+	} else {
+		a.rec.Out().Tool.Note(ingest.NoDue)
+	}
+	return a
+}
+
+func (a *attack) add(v *result) error {
+	sent := v.Timestamp.UnixNano()
+	q := ingest.Record{Sent: sent, Done: sent + v.Latency.Nanoseconds(), Status: int(v.Code), In: v.BytesIn, Out: v.BytesOut}
+	q.Failure = failure(v, a.rec.Out().Tool)
+	if a.rec.Measured(sent) {
+		a.figure(v.Latency)
+	}
+	a.log.Add(ingest.Request{
+		Seq: v.Seq, Sent: v.Timestamp, Latency: v.Latency, Code: int(v.Code), Error: v.Error,
+		Bytes: int64(min(v.BytesIn, math.MaxInt64)), Payload: ingest.Payload(v.Body), //nolint:gosec // G115: cut
+	})
+	if q.Failure == "" && a.response == nil && len(v.Headers) > 0 {
+		a.response = map[string]string{}
+		for name, values := range v.Headers {
+			a.response[name] = strings.Join(values, ", ")
+		}
+	}
+	if a.methods == "" && v.URL != "" {
+		a.methods = v.Method + " " + v.URL
+	}
+	if a.n == 0 || v.Timestamp.Before(a.first) {
+		a.first = v.Timestamp
+	}
+	if v.Timestamp.After(a.last) {
+		a.last = v.Timestamp
+	}
+	a.n++
+	if a.period == 0 {
+		a.rec.Add(q)
+		return nil
+	}
+	if len(a.held) == maxKept {
+		return fmt.Errorf("more than %d results; read them without a rate", maxKept)
+	}
+	if v.Seq > 1<<40 || a.period > int64(time.Hour) || v.Seq > uint64(math.MaxInt64/2/max(a.period, 1)) {
+		return fmt.Errorf("result number %d with a period of %s lies beyond any attack", v.Seq, time.Duration(a.period))
+	}
+	a.held, a.seqs = append(a.held, q), append(a.seqs, v.Seq)
+	a.start = min(a.start, q.Sent-int64(v.Seq)*a.period)
+	return nil
+}
+
+func (a *attack) due(seq uint64) int64 {
+	return a.start + int64(seq)*a.period //nolint:gosec // G115: checked in add
+}
+
+func (a *attack) end() (*ingest.Measurement, error) {
+	for i, q := range a.held {
+		q.HasDue, q.Due = true, a.due(a.seqs[i])
+		a.rec.Add(q)
+	}
+	out := a.rec.Result()
+	if out.Due+out.WarmupDue == 0 {
+		return nil, errors.New("there are none")
+	}
+	a.figures(out.Tool)
+	requests := a.log.Sorted(out.Tool)
+	for i := range requests {
+		if a.period > 0 {
+			requests[i].Due = time.Unix(0, a.due(requests[i].Seq))
+		}
+	}
+	m := &ingest.Measurement{Started: a.first, Result: out, Requests: requests, Response: a.response}
+	m.Label(ingest.LabelURL, a.methods)
+	if span := a.last.Sub(a.first).Seconds(); span > 0 { // as vegeta has it
+		m.Label(ingest.LabelAchieved, strconv.FormatFloat(float64(a.n)/span, 'f', 2, 64))
+	}
+	return m, nil
+}
+
+// figure adds a latency to what vegeta's report would say.
+func (a *attack) figure(v time.Duration) {
+	a.latency.add(v)
+	a.total += float64(v)
+	a.counted++
+}
+
+func (a *attack) figures(t *model.Tool) {
+	if a.counted == 0 {
+		return
+	}
+	t.Note("the figures are those of vegeta's own report: estimates, of successes and failures together")
+	t.Figures["min"], t.Figures["max"] = time.Duration(a.latency.min), time.Duration(a.latency.max)
+	t.Figures["mean"] = time.Duration(a.total / float64(a.counted))
+	for name, q := range map[string]float64{"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99} {
+		t.Figures[name] = a.latency.quantile(q)
+	}
+}
+
 // failure is empty for a status below 400 and a body that came whole.
-func failure(v result, tool *model.Tool) model.Cause {
+func failure(v *result, tool *model.Tool) model.Cause {
 	const bad = 400
 	switch {
 	case v.Code >= bad:
@@ -116,101 +273,4 @@ func failure(v result, tool *model.Tool) model.Cause {
 		tool.Note(fmt.Sprintf("errors such as %.100q are counted as protocol errors", v.Error))
 	}
 	return cause
-}
-
-// scheduled derives when requests were due: vegeta's constant pacer sends
-// request k at k whole periods after its start, which is taken to be the latest
-// with which no request is early.
-func scheduled(rec *ingest.Recorder, next func() (result, error), rate float64) error {
-	period := int64(float64(time.Second) / rate) // vegeta cuts it to whole nanoseconds, too
-	var all []ingest.Record
-	var seqs []uint64
-	start := int64(math.MaxInt64)
-	err := each(next, func(q ingest.Record, seq uint64) error {
-		if len(all) == maxKept {
-			return fmt.Errorf("more than %d results; read them without a rate", maxKept)
-		}
-		if seq > 1<<40 || period > int64(time.Hour) || seq > uint64(math.MaxInt64/2/max(period, 1)) {
-			return fmt.Errorf("result number %d at %g/s lies beyond any attack", seq, rate)
-		}
-		all, seqs = append(all, q), append(seqs, seq)
-		start = min(start, q.Sent-int64(seq)*period)
-		return nil
-	}, rec.Out().Tool)
-	if err != nil {
-		return err
-	}
-	rec.Out().Tool.Note("response times are derived: request k of vegeta's constant pacer is due k periods after the start")
-	for i, q := range all {
-		q.HasDue, q.Due = true, start+int64(seqs[i])*period //nolint:gosec // G115: checked above
-		rec.Add(q)
-	}
-	return nil
-}
-
-// budget refuses to read more than maxRecord bytes for one result.
-type budget struct {
-	*bufio.Reader
-	left int
-}
-
-func (b *budget) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("it has more than %d bytes", maxRecord)
-	}
-	n, err := b.Reader.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
-}
-
-func fromGob(in *bufio.Reader) func() (result, error) {
-	b := &budget{Reader: in}
-	d := gob.NewDecoder(b)
-	return func() (result, error) {
-		var v result
-		b.left = maxRecord
-		return v, d.Decode(&v)
-	}
-}
-
-func fromJSON(in *bufio.Reader) func() (result, error) {
-	b := &budget{Reader: in}
-	d := json.NewDecoder(b)
-	return func() (result, error) {
-		var v result
-		b.left = maxRecord
-		return v, d.Decode(&v)
-	}
-}
-
-// fromCSV reads the columns: time, code, latency, bytes out, bytes in, error,
-// body, attack, number, and in newer versions method, URL and headers.
-func fromCSV(in *bufio.Reader) func() (result, error) {
-	b := &budget{Reader: in}
-	d := csv.NewReader(b)
-	d.FieldsPerRecord, d.ReuseRecord = -1, true
-	return func() (result, error) {
-		b.left = maxRecord
-		f, err := d.Read()
-		if err != nil {
-			return result{}, err
-		}
-		const number = 8
-		if len(f) <= number {
-			return result{}, fmt.Errorf("%d columns; vegeta writes 9 or 12", len(f))
-		}
-		var n [6]int64
-		for i, column := range []int{0, 1, 2, 3, 4, number} {
-			if n[i], err = strconv.ParseInt(f[column], 10, 64); err != nil || n[i] < 0 {
-				return result{}, fmt.Errorf("column %d: %q is not a number", column+1, f[column])
-			}
-		}
-		if n[1] > math.MaxUint16 {
-			return result{}, fmt.Errorf("column 2: %d is no status", n[1])
-		}
-		return result{
-			Timestamp: time.Unix(0, n[0]), Code: uint16(n[1]), Latency: time.Duration(n[2]), //nolint:gosec // G115: checked above
-			BytesOut: uint64(n[3]), BytesIn: uint64(n[4]), Error: f[5], Seq: uint64(n[5]), //nolint:gosec // G115: not negative
-		}, nil
-	}
 }

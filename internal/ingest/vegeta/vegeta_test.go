@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -76,23 +75,6 @@ func agree(t *testing.T, gob, rep string) {
 func TestAgreesWithVegeta(t *testing.T) {
 	t.Parallel()
 	agree(t, "testdata/attack.gob", "testdata/report.json")
-}
-
-// All attacks of the published study, where they are at hand.
-func TestPublished(t *testing.T) {
-	t.Parallel()
-	dir := os.Getenv("WINDTUNNEL_STUDY_DATA")
-	if dir == "" {
-		t.Skip("$WINDTUNNEL_STUDY_DATA names no folder with the studies' raw data")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "vegeta", "*", "*.gob"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, f := range files {
-		agree(t, f, strings.TrimSuffix(f, ".gob")+".report.json")
-	}
-	t.Logf("%d attacks", len(files))
 }
 
 // Three requests at 10/s: the second 30 ms late.
