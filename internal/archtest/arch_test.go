@@ -33,7 +33,8 @@ func layers() map[string][]string {
 		"internal/sys":      {"internal/model"},
 		"internal/sys/":     {"internal/model", "internal/sys"},
 		"internal/stats":    {"internal/hist"},
-		"internal/metric":   {"internal/model", "internal/hist"},
+		"internal/metric":   {"internal/model", "internal/hist", "internal/failover"},
+		"internal/failover": {"internal/model"},
 		"internal/study":    {"internal/model"},
 		"internal/search":   {"internal/model"},
 		"internal/plan":     {"internal/model", "internal/study", "internal/search"},
@@ -68,7 +69,7 @@ func layers() map[string][]string {
 
 // pure packages compute; they never touch the outside world.
 func pure() []string {
-	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/search"}
+	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/search", "internal/failover"}
 }
 
 func impure() []string {

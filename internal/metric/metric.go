@@ -41,6 +41,7 @@ const (
 	UnitBytes    Unit = "bytes"
 	UnitBits     Unit = "bit/s"
 	UnitPerGB    Unit = "/GB" // 10^9 bytes
+	UnitCount    Unit = "" // a plain number
 )
 
 // Better is the direction in which a metric improves.
@@ -67,7 +68,7 @@ func All() []Metric {
 		Metric{"rate.highest", "highest rate that held the objectives", UnitRate, BetterHigher},
 		Metric{"success", "share of successes", UnitShare, BetterHigher},
 	)
-	return append(append(all, flows()...),
+	return append(append(append(all, flows()...), failovers()...),
 		Metric{"cpu.total", "CPU of app, proxies and gateways", UnitCPUPer1k, BetterLower},
 		Metric{"cpu.app", "CPU of the app", UnitCPUPer1k, BetterLower},
 		Metric{"cpu.sidecar", "CPU of the sidecars", UnitCPUPer1k, BetterLower},
@@ -137,6 +138,8 @@ func Of(o *model.Outcome, name string) (float64, error) {
 		return requests(o, name)
 	case "goodput", "retransmits", "rtt", "loss", "reordered", "duplicated", "jitter", "datagrams", "messages":
 		return flow(o, name)
+	case "failover", "failback":
+		return failoverOf(o, name)
 	case "cpu":
 		return cpu(o, part)
 	case "memory":

@@ -28,6 +28,8 @@ type FaultRecord struct {
 	HealStart   int64  `json:"heal_start_ns,omitempty"`
 	HealEnd     int64  `json:"heal_end_ns,omitempty"`
 	Error       string `json:"error,omitempty"`
+	// Struck are the pods that it takes away.
+	Struck []string `json:"struck,omitempty"`
 	// Observed is the harm measured back where it acts.
 	Observed Ledger `json:"observed,omitempty"`
 }

@@ -160,6 +160,10 @@ type Backend struct {
 	Pod      string         `json:"pod"`
 	Identity string         `json:"identity"`
 	Addr     netip.AddrPort `json:"addr"`
+	// Region is where the pod is. Nearest says that no other backend is in a
+	// region that is closer to the pod that sends the load.
+	Region  string `json:"region,omitempty"`
+	Nearest bool   `json:"nearest,omitempty"`
 }
 
 // Sampler reads what something uses, now. Sample appends its readings to dst.
@@ -172,6 +176,11 @@ type Sampler interface {
 // can be undone, and may be called twice.
 type Fault interface {
 	Inject(ctx context.Context, s Site) (heal func(context.Context) error, err error)
+}
+
+// Striker is a Fault that takes pods away: Struck names them.
+type Striker interface {
+	Struck(s Site) []string
 }
 
 // FaultObserver is a Fault that can measure back, while it acts, what it does.

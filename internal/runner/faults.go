@@ -77,6 +77,9 @@ func (e *harm) run(ctx context.Context, s model.Site, w model.Window) error {
 	if e.InjectEnd, err = agent.Now(); err != nil {
 		return err
 	}
+	if k, ok := e.fault.(model.Striker); ok {
+		e.Struck = k.Struck(s)
+	}
 	if o, ok := e.fault.(model.FaultObserver); ok {
 		if e.Observed, err = o.Observe(ctx, s); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("measuring fault %s: %w", e.Event.Fault.Kind, err)

@@ -137,6 +137,9 @@ func (t *trial) file(name string, data []byte) {
 
 func (t *trial) deployApp(ctx context.Context) error {
 	endpoints, err := t.App.Deploy(ctx, t.site)
+	if err == nil {
+		err = place(&endpoints, t.Plan.Study.Topology, t.load.From)
+	}
 	t.out.Endpoints = endpoints
 	return err
 }
