@@ -33,8 +33,7 @@ func layers() map[string][]string {
 		"internal/sys":      {"internal/model"},
 		"internal/sys/":     {"internal/model", "internal/sys"},
 		"internal/stats":    {"internal/hist"},
-		"internal/metric":   {"internal/model", "internal/hist", "internal/failover"},
-		"internal/failover": {"internal/model"},
+		"internal/metric":   {"internal/model", "internal/hist"},
 		"internal/study":    {"internal/model"},
 		"internal/search":   {"internal/model"},
 		"internal/plan":     {"internal/model", "internal/study", "internal/search"},
@@ -53,11 +52,13 @@ func layers() map[string][]string {
 		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric"},
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
 		"internal/report/":  {"internal/model", "internal/report"},
+		"internal/compare":  {"internal/model", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/report"},
+		"internal/history":  {"internal/stats", "internal/metric", "internal/report", "internal/compare"},
 		"internal/sample/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
 		"internal/target/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
 		"internal/layer/":   {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
 		"internal/app/":     {"internal/model", "internal/hist", "internal/sys", "internal/flow", "internal/echopb"},
-		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report"},
+		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report", "internal/compare", "internal/history"},
 		"internal/summary":  {"internal/model", "internal/hist", "internal/metric", "internal/audit"},
 		"internal/labtest":  {"internal/"},
 		"internal/archtest": {},
@@ -69,7 +70,7 @@ func layers() map[string][]string {
 
 // pure packages compute; they never touch the outside world.
 func pure() []string {
-	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/search", "internal/failover"}
+	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/search"}
 }
 
 func impure() []string {

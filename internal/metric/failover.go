@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/windtunnel/windtunnel/internal/failover"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -36,7 +35,7 @@ func failoverOf(o *model.Outcome, name string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := failover.Read(o.Load.Trace, f)
+	r, err := ReadRecovery(o.Load.Trace, f)
 	if err != nil {
 		return 0, err
 	}
@@ -66,7 +65,7 @@ func failoverOf(o *model.Outcome, name string) (float64, error) {
 
 // reached is a time in seconds, if it came.
 func reached(at time.Duration) (float64, error) {
-	if at == failover.Never {
+	if at == Never {
 		return 0, errors.New("it did not come to that while the load ran")
 	}
 	return at.Seconds(), nil
@@ -74,7 +73,7 @@ func reached(at time.Duration) (float64, error) {
 
 // faultOf says what of an outcome's faults a reading needs: several count as
 // one, from the first onset to the last heal.
-func faultOf(o *model.Outcome) (f failover.Fault, err error) {
+func faultOf(o *model.Outcome) (f FaultTimes, err error) {
 	if len(o.Faults) == 0 {
 		return f, errNoFault
 	}

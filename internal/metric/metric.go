@@ -41,7 +41,7 @@ const (
 	UnitBytes    Unit = "bytes"
 	UnitBits     Unit = "bit/s"
 	UnitPerGB    Unit = "/GB" // 10^9 bytes
-	UnitCount    Unit = "" // a plain number
+	UnitCount    Unit = ""    // a plain number
 )
 
 // Better is the direction in which a metric improves.

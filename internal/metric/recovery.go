@@ -1,9 +1,4 @@
-// Package failover reads off a trace how a system came through a fault. There is
-// one definition for every layer and every fault; docs/method.md has it in words.
-//
-// Times count from the fault's observed onset, never from when it was asked
-// for. Only what the client saw counts.
-package failover
+package metric
 
 import (
 	"errors"
@@ -14,9 +9,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Fault is what a reading needs to know of a fault, besides the trace; times
+// FaultTimes is what a recovery is read with to know of a fault, besides the trace; times
 // from the start of the window.
-type Fault struct {
+type FaultTimes struct {
 	Onset time.Duration // the earliest moment at which it may have acted
 	// Healed is when it was surely over; 0: it acted to the end.
 	Healed time.Duration
@@ -28,9 +23,9 @@ type Fault struct {
 	Struck []string
 }
 
-// Reading is how a system came through. A time that was not reached before the
+// Recovery is how a system came through. A time that was not reached before the
 // fault was healed, or the window over, is Never.
-type Reading struct {
+type Recovery struct {
 	// Detected is when a request was first answered by somebody who did not answer
 	// before, or failed other than by time-out: from then on the system, or the
 	// client, knows.
@@ -76,20 +71,23 @@ const (
 	half, almostAll = 0.5, 0.99
 )
 
-// request is one of a trace.
-type request struct {
+// tracedRequest is one of a trace.
+type tracedRequest struct {
 	due, done time.Duration
 	cause     model.Cause
 	who       string
 }
 
-// Read reads a trace.
-func Read(t *model.Trace, f Fault) (Reading, error) {
-	all := requests(t)
-	var r Reading
+// ReadRecovery reads off a trace how a system came through a fault. There is one
+// definition for every layer and every fault; docs/method.md has it in words.
+// Times count from the fault's observed onset, never from when it was asked for.
+// Only what the client saw counts.
+func ReadRecovery(t *model.Trace, f FaultTimes) (Recovery, error) {
+	all := traced(t)
+	var r Recovery
 	known, err := r.steady(all, f)
 	if err != nil {
-		return Reading{}, err
+		return Recovery{}, err
 	}
 	healed := f.Healed
 	if healed == 0 {
@@ -103,19 +101,19 @@ func Read(t *model.Trace, f Fault) (Reading, error) {
 	return r, nil
 }
 
-// requests are a trace's, in the order in which they were due.
-func requests(t *model.Trace) []request {
-	all := make([]request, len(t.Due))
+// traced are a trace's, in the order in which they were due.
+func traced(t *model.Trace) []tracedRequest {
+	all := make([]tracedRequest, len(t.Due))
 	for i := range all {
 		due := time.Duration(t.Due[i]) * time.Microsecond
-		all[i] = request{due: due, done: due + time.Duration(t.Response[i])*time.Microsecond, cause: t.Failure(i), who: t.Responder(i)}
+		all[i] = tracedRequest{due: due, done: due + time.Duration(t.Response[i])*time.Microsecond, cause: t.Failure(i), who: t.Responder(i)}
 	}
-	slices.SortStableFunc(all, func(a, b request) int { return int(a.due - b.due) })
+	slices.SortStableFunc(all, func(a, b tracedRequest) int { return int(a.due - b.due) })
 	return all
 }
 
-func between(all []request, from, to time.Duration) []request {
-	var in []request
+func between(all []tracedRequest, from, to time.Duration) []tracedRequest {
+	var in []tracedRequest
 	for _, r := range all {
 		if r.due >= from && r.due < to {
 			in = append(in, r)
@@ -125,7 +123,7 @@ func between(all []request, from, to time.Duration) []request {
 }
 
 // steady reads what was before the fault: requests that had ended by then.
-func (r *Reading) steady(all []request, f Fault) (known map[string]bool, err error) {
+func (r *Recovery) steady(all []tracedRequest, f FaultTimes) (known map[string]bool, err error) {
 	known = map[string]bool{}
 	var took []time.Duration
 	remote := 0
@@ -152,7 +150,7 @@ func (r *Reading) steady(all []request, f Fault) (known map[string]bool, err err
 }
 
 // strike reads the time in which the fault acts.
-func (r *Reading) strike(during []request, f Fault, known map[string]bool) {
+func (r *Recovery) strike(during []tracedRequest, f FaultTimes, known map[string]bool) {
 	r.Detected = Never
 	firstBad, firstGood := Never, Never
 	var good, wrong int
@@ -189,15 +187,15 @@ func (r *Reading) strike(during []request, f Fault, known map[string]bool) {
 
 // wrong says whether who answers is not of the nearest region that has a server
 // left. Where all of it is struck, anybody may answer.
-func (f *Fault) wrong(who string) bool {
+func (f *FaultTimes) wrong(who string) bool {
 	left := slices.ContainsFunc(f.Home, func(h string) bool { return !slices.Contains(f.Struck, h) })
 	return left && !slices.Contains(f.Home, who)
 }
 
 // recovered is when a second begins in whose every tenth that share of the
 // requests succeeded. Seconds begin at the onset and at each request.
-func recovered(during []request, onset, end time.Duration, share float64) time.Duration {
-	good := func(q request) bool { return q.cause == "" }
+func recovered(during []tracedRequest, onset, end time.Duration, share float64) time.Duration {
+	good := func(q tracedRequest) bool { return q.cause == "" }
 	if onset+second <= end && held(during, onset, share, good) {
 		return 0
 	}
@@ -214,7 +212,7 @@ func recovered(during []request, onset, end time.Duration, share float64) time.D
 
 // held says whether in every tenth of the second that begins then, that share
 // of the requests was good. A tenth without any is not.
-func held(from []request, start time.Duration, share float64, good func(request) bool) bool {
+func held(from []tracedRequest, start time.Duration, share float64, good func(tracedRequest) bool) bool {
 	var n, fine [second / tenth]int
 	for _, q := range from {
 		if q.due >= start+second {
@@ -235,7 +233,7 @@ func held(from []request, start time.Duration, share float64, good func(request)
 }
 
 // flaps counts changes of who answers most, in tenths of a second.
-func flaps(after []request, f Fault) int {
+func flaps(after []tracedRequest, f FaultTimes) int {
 	if len(f.Home) == 0 {
 		return 0
 	}
@@ -261,9 +259,9 @@ func flaps(after []request, f Fault) int {
 }
 
 // back reads the time after the heal.
-func (r *Reading) back(after []request, f Fault, healed time.Duration) {
+func (r *Recovery) back(after []tracedRequest, f FaultTimes, healed time.Duration) {
 	r.BackFirst, r.BackRecovered = Never, Never
-	normal := func(q request) bool {
+	normal := func(q tracedRequest) bool {
 		return q.cause == "" && q.done-q.due <= r.Band && (len(f.Home) == 0 || slices.Contains(f.Home, q.who))
 	}
 	for i, q := range after {

@@ -1,11 +1,11 @@
-package failover_test
+package metric_test
 
 import (
 	"errors"
 	"testing"
 	"time"
 
-	"github.com/windtunnel/windtunnel/internal/failover"
+	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -34,8 +34,8 @@ func trace(answer func(at time.Duration) (took time.Duration, who string, cause 
 	return t
 }
 
-func fault() failover.Fault {
-	return failover.Fault{
+func fault() metric.FaultTimes {
+	return metric.FaultTimes{
 		Onset: 5*time.Second + 3*ms, Healed: 12 * time.Second, End: 20 * time.Second,
 		Home: []string{"home"}, Struck: []string{"home"},
 	}
@@ -45,7 +45,7 @@ func fault() failover.Fault {
 // after the heal.
 func TestFailoverAndBack(t *testing.T) {
 	t.Parallel()
-	got, err := failover.Read(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
+	got, err := metric.ReadRecovery(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
 		switch {
 		case at < 5*time.Second+3*ms, at >= 13*time.Second:
 			return 2 * ms, "home", ""
@@ -57,7 +57,7 @@ func TestFailoverAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := failover.Reading{
+	want := metric.Recovery{
 		Detected: 8 * ms, FirstGood: 595 * ms, Recovered50: 447 * ms, Recovered99: 497 * ms,
 		Failed: 49, Slow: 650, Band: 2 * ms,
 		BackFirst: 1002 * ms, BackRecovered: 1000 * ms,
@@ -72,8 +72,8 @@ func TestNullFault(t *testing.T) {
 	t.Parallel()
 	f := fault()
 	f.Struck = nil
-	got, err := failover.Read(trace(func(time.Duration) (time.Duration, string, model.Cause) { return 2 * ms, "home", "" }), f)
-	want := failover.Reading{Detected: failover.Never, Band: 2 * ms, BackFirst: 2 * ms}
+	got, err := metric.ReadRecovery(trace(func(time.Duration) (time.Duration, string, model.Cause) { return 2 * ms, "home", "" }), f)
+	want := metric.Recovery{Detected: metric.Never, Band: 2 * ms, BackFirst: 2 * ms}
 	if err != nil || got != want {
 		t.Errorf("got  %+v, %v\nwant %+v", got, err, want)
 	}
@@ -83,7 +83,7 @@ func TestNeverRecovers(t *testing.T) {
 	t.Parallel()
 	f := fault()
 	f.Healed = 0
-	got, err := failover.Read(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
+	got, err := metric.ReadRecovery(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
 		if at < f.Onset {
 			return 2 * ms, "home", ""
 		}
@@ -92,7 +92,7 @@ func TestNeverRecovers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Detected != failover.Never || got.FirstGood != failover.Never || got.Recovered50 != failover.Never || got.Failed != 1499 || got.BackFirst != failover.Never {
+	if got.Detected != metric.Never || got.FirstGood != metric.Never || got.Recovered50 != metric.Never || got.Failed != 1499 || got.BackFirst != metric.Never {
 		t.Errorf("%+v", got)
 	}
 }
@@ -103,7 +103,7 @@ func TestFlapsAndWrongRegion(t *testing.T) {
 	t.Parallel()
 	f := fault()
 	f.Home, f.Struck = []string{"home", "home-2"}, []string{"home-2"}
-	got, err := failover.Read(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
+	got, err := metric.ReadRecovery(trace(func(at time.Duration) (time.Duration, string, model.Cause) {
 		if at > 6*time.Second && at < 10*time.Second && at/time.Second%2 == 0 {
 			return 98 * ms, "away", ""
 		}
@@ -119,8 +119,8 @@ func TestFlapsAndWrongRegion(t *testing.T) {
 
 func TestNoSteadyState(t *testing.T) {
 	t.Parallel()
-	_, err := failover.Read(trace(func(time.Duration) (time.Duration, string, model.Cause) { return ms, "", model.CauseRefused }), fault())
-	if !errors.Is(err, failover.ErrNoSteadyState) {
+	_, err := metric.ReadRecovery(trace(func(time.Duration) (time.Duration, string, model.Cause) { return ms, "", model.CauseRefused }), fault())
+	if !errors.Is(err, metric.ErrNoSteadyState) {
 		t.Errorf("%v", err)
 	}
 }
