@@ -49,7 +49,7 @@ func layers() map[string][]string {
 		"internal/driver":   {"internal/model", "internal/sys", "internal/load", "internal/ingest"},
 		"internal/driver/":  {"internal/model", "internal/driver", "internal/ingest/"},
 		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist", "internal/metric", "internal/search", "internal/driver"},
-		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric"},
+		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/ingest"},
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
 		"internal/report/":  {"internal/model", "internal/report"},
 		"internal/compare":  {"internal/model", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/report"},

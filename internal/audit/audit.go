@@ -16,6 +16,9 @@ type Evidence struct {
 	Study    model.Study
 	Host     model.Host
 	Outcomes []model.Outcome
+	// Runs are what files of other tools say beside the outcomes, by the trials'
+	// indexes; none of our own trials.
+	Runs []Run
 }
 
 // Rule judges evidence. It must be pure: the same evidence, the same findings.

@@ -166,10 +166,10 @@ func tooFewSamples(quantile string, q float64, metrics ...string) Rule {
 		Saved:   "SIDECAR (p99.9 from 1,200 requests), GEO (p99 of 50 requests is the maximum)",
 		Advice:  "such quantiles are pooled over blocks or not given; for one trial's own, run longer or faster",
 		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			if o.Load == nil || o.Load.Response == nil || o.Load.Response.Count() == 0 {
+			if o.Load == nil || answered(o.Load) == nil {
 				return nil
 			}
-			n := float64(o.Load.Response.Count())
+			n := float64(answered(o.Load).Count())
 			lower := q > 0.99 && n*0.01 < beyond
 			if n*(1-q) >= beyond*(1-1e-9) || lower {
 				return nil
