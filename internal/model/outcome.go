@@ -15,21 +15,23 @@ type Outcome struct {
 	// Window is the measured part, on CLOCK_MONOTONIC of the generator's host.
 	Window Window `json:"window"`
 	// Failure is set if the trial broke; what was measured before is kept.
-	Failure *Failure    `json:"failure,omitempty"`
-	Ready   *Ready      `json:"ready,omitempty"`
-	Load    *LoadResult `json:"load,omitempty"`
+	Failure *Failure `json:"failure,omitempty"`
+	// Lost are earlier tries at the trial that the target lost.
+	Lost  []Failure   `json:"lost,omitempty"`
+	Ready *Ready      `json:"ready,omitempty"`
+	Load  *LoadResult `json:"load,omitempty"`
 	// Search is how the rate was found, where it was searched for; Load, Samples
 	// and Window are then of the last confirmation.
 	Search *SearchResult `json:"search,omitempty"`
 	// Samples are resource readings from just before to just after the window.
 	Samples []Series `json:"samples,omitempty"`
 	// Unavailable says what could not be sampled, and why.
-	Unavailable []string  `json:"unavailable,omitempty"`
-	Ledger      Ledger    `json:"ledger"`
+	Unavailable []string `json:"unavailable,omitempty"`
+	Ledger      Ledger   `json:"ledger"`
 	// Faults is what became of the load's fault events, in order.
-	Faults []FaultRecord `json:"faults,omitempty"`
-	Claims      []Claim   `json:"claims,omitempty"`
-	Endpoints   Endpoints `json:"endpoints"`
+	Faults    []FaultRecord `json:"faults,omitempty"`
+	Claims    []Claim       `json:"claims,omitempty"`
+	Endpoints Endpoints     `json:"endpoints"`
 	// Steps is how long each step of the trial took, in order.
 	Steps []Step `json:"steps"`
 	// Logs are the files of the run folder that hold the trial's logs.

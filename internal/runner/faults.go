@@ -85,8 +85,11 @@ func (e *harm) run(ctx context.Context, s model.Site, w model.Window) error {
 			return fmt.Errorf("measuring fault %s: %w", e.Event.Fault.Kind, err)
 		}
 	}
-	if e.Event.Heal == 0 || until(ctx, w.Start+e.Event.Heal.Nanoseconds()) != nil {
+	if e.Event.Heal == 0 {
 		return nil
+	}
+	if err := until(ctx, w.Start+e.Event.Heal.Nanoseconds()); err != nil {
+		return nil //nolint:nilerr // the load has ended first: finish undoes it
 	}
 	return e.undo(ctx)
 }

@@ -118,12 +118,17 @@ func (m *measuring) run(ctx context.Context, l model.Load, seed uint64) (*model.
 	}
 	shards := len(m.gens)
 	job := agent.LoadJob{Targets: m.targets, Host: l.To, Warmup: m.Plan.Study.Design.Warmup, Payload: m.out.Ready.Payload, Seed: seed}
+	clocks, err := m.clocks(senders(l))
+	if err != nil {
+		return nil, err
+	}
+	starts := make([]int64, shards)
 	if shards > 1 {
-		var err error
-		if job.Start, err = agent.CommonStart(); err != nil {
+		if starts, err = clocks.together(); err != nil {
 			return nil, err
 		}
 		job.Shards = shards
+		m.out.Ledger = append(m.out.Ledger, clocks.facts()...)
 	}
 	m.progress = make([]agent.Progress, shards)
 	results := make([]*model.LoadResult, shards)
@@ -133,9 +138,9 @@ func (m *measuring) run(ctx context.Context, l model.Load, seed uint64) (*model.
 	var all sync.WaitGroup
 	for i, gen := range m.gens {
 		job := job
-		job.Load, job.Shard = share(l, i, shards), i
+		job.Load, job.Shard, job.Start = share(l, i, shards), i, starts[i]
 		all.Go(func() {
-			result, err := gen.Load(ctx, job, func(w model.Window) { m.opened(sampleCtx, w) }, func(p agent.Progress) { m.told(i, p) })
+			result, err := gen.Load(ctx, job, func(w model.Window) { m.opened(sampleCtx, clocks.window(i, w)) }, func(p agent.Progress) { m.told(i, p) })
 			if err != nil {
 				cancel(fmt.Errorf("pod %s: %w", senders(l)[i], err))
 			}

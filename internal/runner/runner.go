@@ -171,12 +171,12 @@ type kept struct {
 
 func (r *run) one(ctx context.Context, t model.Trial) error {
 	r.Progress.Started(t, r.done, r.total)
-	outcome, files, err := r.trial(ctx, t)
+	outcome, files, err := r.attempt(ctx, t)
 	if ctx.Err() != nil {
 		return fmt.Errorf("trial %d was interrupted and is not kept: %w", t.Index, context.Cause(ctx))
 	}
-	if errors.Is(err, model.ErrUnsupported) {
-		return err
+	if errors.Is(err, model.ErrUnsupported) || errors.Is(err, model.ErrTarget) {
+		return err // nothing of the system under test: not kept
 	}
 	r.done++
 	outcome = r.keep(outcome, files)

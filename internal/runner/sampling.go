@@ -97,6 +97,7 @@ func (s *sampling) stop() ([]model.Series, error) {
 	}
 	s.cancel()
 	<-s.done
+	s.settle()
 	var all []model.Series
 	for _, key := range s.order {
 		all = append(all, *s.series[key])

@@ -64,12 +64,13 @@ func find(s model.Study, at model.Trial) (v model.Variant, l model.Load) {
 }
 
 func (t *trial) steps(ctx context.Context) error {
+	provision, _ := t.limits()
 	steps := []struct {
 		name  string
 		limit time.Duration
 		do    func(context.Context) error
 	}{
-		{"provisioning the site", stepTimeout, t.provision},
+		{"provisioning the site", provision, t.provision},
 		{"deploying the app", stepTimeout, t.deployApp},
 		{"deploying the stack", stepTimeout, t.deployStack},
 		{"starting the generator", stepTimeout, t.startGenerators},
@@ -85,7 +86,7 @@ func (t *trial) steps(ctx context.Context) error {
 		cancel()
 		t.out.Steps = append(t.out.Steps, model.Step{Name: s.name, Took: time.Since(t.began)})
 		if err != nil {
-			return t.failed(s.name, err)
+			return t.failed(s.name, t.blame(ctx, err))
 		}
 	}
 	return nil
@@ -101,8 +102,9 @@ func (t *trial) failed(step string, err error) error {
 func (t *trial) undoAll(ctx context.Context) error {
 	began := time.Now()
 	var errs []error
+	_, limit := t.limits()
 	for _, undo := range slices.Backward(t.undo) {
-		limited, cancel := context.WithTimeout(ctx, undoTimeout)
+		limited, cancel := context.WithTimeout(ctx, limit)
 		errs = append(errs, undo(limited))
 		cancel()
 	}
@@ -116,6 +118,9 @@ func (t *trial) provision(ctx context.Context) error {
 		return err
 	}
 	t.site = site
+	if f, ok := site.(model.FactSite); ok {
+		t.out.Ledger = append(t.out.Ledger, f.Facts()...)
+	}
 	t.undo = append(t.undo, func(ctx context.Context) error {
 		err := site.Close(ctx)
 		if l, ok := site.(model.LoggedSite); ok {
