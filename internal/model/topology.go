@@ -7,7 +7,7 @@ import (
 )
 
 // Topology is where pods are: regions > clusters > nodes > pods, the services
-// in front of them, and the links between nodes. A plain value.
+// in front of them, and the links between them. A plain value.
 type Topology struct {
 	Regions  []Region  `json:"regions"`
 	Services []Service `json:"services"`
@@ -26,6 +26,10 @@ type Region struct {
 type Cluster struct {
 	Name  string `json:"name"`
 	Nodes []Node `json:"nodes"`
+	// Network is where pods reach each other by their own addresses. Clusters
+	// with the same one are flat; between different ones only nodes reach each
+	// other, and pods reach nodes with their own node's address.
+	Network string `json:"network,omitempty"`
 }
 
 // Node is a machine of a cluster.
@@ -51,14 +55,78 @@ type Service struct {
 	VIP        netip.Addr `json:"vip,omitzero"`
 }
 
-// Link is the connection between two nodes, by name. Both directions are alike.
+// Link is what the path between two places is like: nodes, clusters or
+// regions, by name. Each direction has these settings for itself.
 type Link struct {
 	A      string        `json:"a"`
 	B      string        `json:"b"`
-	Delay  time.Duration `json:"delay_ns,omitempty"` // one way
-	Jitter time.Duration `json:"jitter_ns,omitempty"`
-	Loss   float64       `json:"loss,omitempty"`     // share of packets, 0 to 1
-	Rate   uint64        `json:"rate_bps,omitempty"` // bits per second
+	Delay  time.Duration `json:"delay_ns,omitempty"`  // one way
+	Jitter time.Duration `json:"jitter_ns,omitempty"` // the delay is evenly spread over delay +- jitter
+	// Reorder lets jitter reorder packets; else they keep their order.
+	Reorder   bool    `json:"reorder,omitempty"`
+	Loss      float64 `json:"loss,omitempty"`      // share of packets, 0 to 1
+	Duplicate float64 `json:"duplicate,omitempty"` // share of packets that arrive twice
+	// ReorderShare is the share of packets that are not delayed, and so come
+	// before those in front of them.
+	ReorderShare float64 `json:"reorder_share,omitempty"`
+	Rate         uint64  `json:"rate_bps,omitempty"` // bits per second
+	MTU          int     `json:"mtu,omitempty"`      // bytes; 0: that of the underlay
+	// Source says where the figures come from, if they are of a table.
+	Source string `json:"source,omitempty"`
+}
+
+// Emulated says whether anything of the link's packets has to be changed.
+func (l Link) Emulated() bool {
+	return l.Delay != 0 || l.Jitter != 0 || l.Loss != 0 || l.Duplicate != 0 || l.ReorderShare != 0 || l.Rate != 0
+}
+
+// Place is where a node is.
+type Place struct {
+	Node, Cluster, Region string
+	Network               string
+}
+
+// Places returns where the nodes are, in the order of Nodes.
+func (t Topology) Places() []Place {
+	var all []Place
+	for _, r := range t.Regions {
+		for _, c := range r.Clusters {
+			for _, n := range c.Nodes {
+				all = append(all, Place{n.Name, c.Name, r.Name, c.Network})
+			}
+		}
+	}
+	return all
+}
+
+// LinkOf returns the index of the link that holds for what goes from one node
+// to another; -1: none. Of several the most specific holds: one that names
+// nodes before one that names clusters before one that names regions; of
+// equally specific ones the first.
+func (t Topology) LinkOf(from, to Place) int {
+	best, most := -1, -1
+	for i, l := range t.Links {
+		specific := max(from.in(l.A)+to.in(l.B), from.in(l.B)+to.in(l.A))
+		if specific > most {
+			best, most = i, specific
+		}
+	}
+	return best
+}
+
+// in says how specifically a name is the place's: 2 as its node, 1 as its
+// cluster, 0 as its region; far below 0: not at all.
+func (p Place) in(name string) int {
+	const node, cluster, region, elsewhere = 2, 1, 0, -100
+	switch name {
+	case p.Node:
+		return node
+	case p.Cluster:
+		return cluster
+	case p.Region:
+		return region
+	}
+	return elsewhere
 }
 
 // Nodes returns the nodes of all clusters in order.

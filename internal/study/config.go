@@ -22,7 +22,7 @@ type Config struct {
 	Kind       string            `json:"kind" jsonschema:"enum=Study" jsonschema_description:"Always Study."`
 	Metadata   MetadataConfig    `json:"metadata" jsonschema_description:"What the study is called."`
 	Question   string            `json:"question" jsonschema:"minLength=1" jsonschema_description:"The question that the study answers, in one sentence."`
-	Target     string            `json:"target,omitempty" default:"lab" wants:"the name of a target (clusters of a kubeconfig are not available in this version)" jsonschema_description:"Where trials run. lab: this host."`
+	Target     TargetConfig      `json:"target,omitzero" default:"lab" jsonschema_description:"Where trials run. lab: this host. kube: real clusters of the kubeconfig."`
 	Topology   TopologyConfig    `json:"topology,omitzero" default:"{preset: two-nodes}" jsonschema_description:"Where pods are: a preset, or regions spelled out."`
 	App        AppConfig         `json:"app" jsonschema_description:"What is under load."`
 	Baseline   Name              `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
@@ -41,10 +41,13 @@ type MetadataConfig struct {
 
 // TopologyConfig says where pods are: by a preset or spelled out.
 type TopologyConfig struct {
-	Preset   string          `json:"preset,omitempty" jsonschema:"enum=two-nodes" jsonschema_description:"two-nodes: one region, one cluster; node-0 holds the pod client, node-1 the pods server-0 to server-(replicas-1) behind the service server."`
+	Preset   string          `json:"preset,omitempty" jsonschema:"enum=two-nodes,enum=one-cluster,enum=two-clusters,enum=two-regions,enum=three-regions" jsonschema_description:"A topology with a name. two-nodes: node-0 holds the pod client, node-1 the pods server-0 to server-(replicas-1). one-cluster: the servers are on two nodes. two-clusters: in one region. two-regions, three-regions: one cluster in each of places, linked as far apart as they are."`
+	Places   []string        `json:"places,omitempty" jsonschema_description:"The places of two-regions or three-regions, the client's first, e.g. [singapore, sydney]. The built-in table of round trips between regions of clouds says how far apart they are."`
+	Cloud    string          `json:"cloud,omitempty" jsonschema_description:"Whose round trips count. If absent: those of the first cloud of the table that has all places."`
+	Networks string          `json:"networks,omitempty" default:"flat" jsonschema:"enum=flat,enum=separate" jsonschema_description:"flat: pods of all clusters reach each other by their addresses. separate: each cluster is a network of its own, unless it names one; only nodes reach each other across."`
 	Regions  []RegionConfig  `json:"regions,omitempty" jsonschema:"minItems=1" jsonschema_description:"Instead of a preset: every region with its clusters, nodes and pods."`
 	Services []ServiceConfig `json:"services,omitempty" jsonschema:"minItems=1" jsonschema_description:"Names for sets of pods. If absent: one service server for all pods of role server."`
-	Links    []LinkConfig    `json:"links,omitempty" jsonschema_description:"What the path between two nodes is like. Nodes without a link are connected as fast as the target can."`
+	Links    []LinkConfig    `json:"links,omitempty" jsonschema_description:"What the paths between two nodes, clusters or regions are like. What no link joins is connected as fast as the target can."`
 	MTU      int             `json:"mtu,omitempty" jsonschema:"minimum=576,maximum=65535" jsonschema_description:"MTU of the underlay between nodes in bytes. If absent: the target's own."`
 }
 
@@ -58,6 +61,8 @@ type RegionConfig struct {
 type ClusterConfig struct {
 	Name  Name         `json:"name" jsonschema_description:"Unique among clusters."`
 	Nodes []NodeConfig `json:"nodes" jsonschema:"minItems=1" jsonschema_description:"The cluster's nodes."`
+	// Network is not filled in: networks decides what it is if absent.
+	Network Name `json:"network,omitempty" jsonschema_description:"Clusters with one network are flat: their pods reach each other by their addresses. If absent: as networks says."`
 }
 
 // NodeConfig is one machine of a cluster.
@@ -80,14 +85,18 @@ type ServiceConfig struct {
 	Pods       []string `json:"pods" jsonschema:"minItems=1" jsonschema_description:"The pods behind the service."`
 }
 
-// LinkConfig says what the path between two nodes is like, in both directions.
+// LinkConfig says what the path between two places is like, in each direction.
 type LinkConfig struct {
-	A      string   `json:"a" jsonschema_description:"A node."`
-	B      string   `json:"b" jsonschema_description:"Another node."`
-	Delay  Duration `json:"delay,omitempty" jsonschema_description:"One way."`
-	Jitter Duration `json:"jitter,omitempty" jsonschema_description:"Spread of the delay; at most the delay."`
-	Loss   Percent  `json:"loss,omitempty" jsonschema_description:"Share of packets that are lost."`
-	Rate   BitRate  `json:"rate,omitempty" jsonschema_description:"Speed in bits per second."`
+	A            string   `json:"a" jsonschema_description:"A node, a cluster or a region."`
+	B            string   `json:"b" jsonschema_description:"Another one."`
+	Delay        Duration `json:"delay,omitempty" jsonschema_description:"One way: half of the round trip. At most 10s."`
+	Jitter       Duration `json:"jitter,omitempty" jsonschema_description:"The delay is evenly spread over delay - jitter to delay + jitter; at most the delay. Packets keep their order unless reorder is true."`
+	Reorder      bool     `json:"reorder,omitempty" jsonschema_description:"Whether jitter may reorder packets."`
+	Loss         Percent  `json:"loss,omitempty" jsonschema_description:"Share of packets that are lost."`
+	Duplicate    Percent  `json:"duplicate,omitempty" jsonschema_description:"Share of packets that arrive twice."`
+	ReorderShare Percent  `json:"reorder_share,omitempty" jsonschema_description:"Share of packets that are not delayed, and so overtake those before them."`
+	Rate         BitRate  `json:"rate,omitempty" jsonschema_description:"Speed in bits per second. What would wait for more than 100 ms is dropped."`
+	MTU          int      `json:"mtu,omitempty" jsonschema:"minimum=576,maximum=65535" jsonschema_description:"MTU of the path in bytes, at most that of the underlay. If absent: that of the underlay."`
 }
 
 // AppConfig is what is under load. Further keys belong to the app.
@@ -102,6 +111,8 @@ type AppConfig struct {
 type VariantConfig struct {
 	Name  Name          `json:"name" jsonschema_description:"Unique; control is reserved for the A/A control."`
 	Stack []LayerConfig `json:"stack" jsonschema_description:"The layers, bottom up. []: pods talk to pods directly."`
+	// Targets are those on which the variant runs.
+	Targets []string `json:"targets,omitempty" jsonschema:"minItems=1" jsonschema_description:"Targets on which the variant runs; on others it is left out, and the report says so. If absent: all."`
 }
 
 // LayerConfig is one layer of a stack: its name, or its name with the layer's

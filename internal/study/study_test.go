@@ -85,7 +85,7 @@ func catalog() Known {
 			}
 			return err
 		}}},
-		Targets: []string{"lab"},
+		Targets: []string{"lab", "kube"},
 		Metrics: []string{
 			"response.p50", "response.p90", "response.p99", "response.p99.9", "response.mean", "service.p50", "service.p99", "rate", "rate.highest", "goodput", "loss", "cpu.gbit.total",
 			"success", "cpu.total", "cpu.app", "cpu.sidecar", "cpu.generator", "memory.total", "memory.sidecar",
@@ -283,7 +283,7 @@ func TestOneProblem(t *testing.T) {
 		"number as name":     {"name: small", "name: 7", "is the number 7; here goes a name; quote it"},
 		"long name":          {"name: small", "name: " + strings.Repeat("a", 64), "too long"},
 		"blank question":     {"How small can it be?", `" "`, "question: is empty"},
-		"kube":               {app, app + "\ntarget: {kube: {contexts: [a]}}", "not available in this version"},
+		"kube":               {"target: lab", "target: {kube: {contexts: [a, a]}}", `target.kube.contexts[1]: "a" is listed twice`},
 		"target":             {app, app + "\ntarget: lba", `unknown target "lba"; did you mean "lab"?; known: lab`},
 		"app kind":           {"kind: echo", "kind: ecoh", `app.kind: unknown app "ecoh"; did you mean "echo"?; known: echo, nginx`},
 		"app key":            {"kind: echo", "kind: echo, bodybytes: 1", `5:6: app: json: unknown field "bodybytes"`},
@@ -398,9 +398,9 @@ func TestTopology(t *testing.T) {
 		"service pod":    {"pods: [s]", "pods: [x]", `unknown pod "x"; known: c, s`},
 		"service twice":  {"pods: [s]", "pods: [s, s]", `"s" is listed twice`},
 		"port":           {"port: 443", "port: 70000", "70000 is out of range: 1 to 65535"},
-		"link node":      {"b: b, delay", "b: z, delay", `topology.links[0].b: unknown node "z"; known: a, b`},
+		"link node":      {"b: b, delay", "b: z, delay", `topology.links[0].b: unknown node, cluster or region "z"; known: a, b, eu, eu-1, us, us-1`},
 		"link to itself": {"b: b, delay", "b: a, delay", `"a" is both ends of the link`},
-		"link twice":     {links, "links: [{a: a, b: b}, {a: b, b: a}]", "joins the same nodes as links[0]"},
+		"link twice":     {links, "links: [{a: a, b: b}, {a: b, b: a}]", "joins the same places as links[0]"},
 		"jitter":         {"jitter: 1ms", "jitter: 41ms", "is more than the delay"},
 		"loss":           {"0.1%", "101%", "more than 100%"},
 		"link rate":      {"1.5Gbit/s", "1.5Gbps", "is not a link speed"},

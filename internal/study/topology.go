@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
@@ -14,11 +13,6 @@ const (
 	roleClient = "client"
 	roleServer = "server"
 )
-
-// PresetTwoNodes is one region with one cluster of two nodes: node-0 holds the
-// pod client; node-1 holds server-0 to server-(replicas-1), which are behind
-// the service server.
-const PresetTwoNodes = "two-nodes"
 
 // topology makes the topology; a zero one if something is wrong with it.
 func (b *builder) topology(c TopologyConfig, replicas int) model.Topology {
@@ -36,11 +30,11 @@ func (b *builder) topology(c TopologyConfig, replicas int) model.Topology {
 	case c.Preset == "":
 		b.reject("topology", "needs preset or regions")
 	default:
-		t = twoNodes(replicas)
-		b.presetOnly(c)
+		t = b.preset(c, replicas)
 	}
 	t.MTU = c.MTU
-	t.Links = b.links(c.Links, t)
+	b.networks(c, t)
+	t.Links = append(b.links(c, t), t.Links...)
 	if len(b.problems) > before {
 		return model.Topology{}
 	}
@@ -57,29 +51,6 @@ func (b *builder) unsound(path string) bool {
 	return false
 }
 
-func (b *builder) presetOnly(c TopologyConfig) {
-	if len(c.Services) > 0 {
-		b.reject("topology.services", "a preset has services of its own: spell out regions to have others")
-	}
-}
-
-func twoNodes(replicas int) model.Topology {
-	var pods []model.PodSpec
-	var names []string
-	for i := range replicas {
-		name := fmt.Sprintf("server-%d", i)
-		pods = append(pods, model.PodSpec{Name: name, Role: roleServer})
-		names = append(names, name)
-	}
-	return model.Topology{
-		Regions: []model.Region{{Name: "region-0", Clusters: []model.Cluster{{Name: "cluster-0", Nodes: []model.Node{
-			{Name: "node-0", Pods: []model.PodSpec{{Name: "client", Role: roleClient}}},
-			{Name: "node-1", Pods: pods},
-		}}}}},
-		Services: []model.Service{server(names)},
-	}
-}
-
 // server is the service that a topology has if the study names no other.
 func server(pods []string) model.Service {
 	const port, targetPort = 80, 8080
@@ -90,6 +61,14 @@ func server(pods []string) model.Service {
 func (b *builder) spelled(c TopologyConfig) model.Topology {
 	if b.given["app.replicas"] != nil {
 		b.reject("app.replicas", "belongs to a preset; this topology spells out its pods")
+	}
+	for _, key := range []struct {
+		name  string
+		given bool
+	}{{"places", c.Places != nil}, {"cloud", c.Cloud != ""}} {
+		if key.given {
+			b.reject("topology."+key.name, "belongs to the presets two-regions and three-regions")
+		}
 	}
 	s := speller{builder: b, first: map[string]string{}}
 	var t model.Topology
@@ -132,7 +111,7 @@ func (s *speller) name(what, name, path string) {
 
 func (s *speller) cluster(c ClusterConfig, path string) model.Cluster {
 	s.name("cluster", string(c.Name), path)
-	cluster := model.Cluster{Name: string(c.Name)}
+	cluster := model.Cluster{Name: string(c.Name), Network: string(c.Network)}
 	for i, nc := range c.Nodes {
 		at := at(path+".nodes", i)
 		s.name("node", string(nc.Name), at)
@@ -162,36 +141,4 @@ func (s *speller) service(c ServiceConfig, path string) model.Service {
 	return model.Service{
 		Name: string(c.Name), Port: uint16(c.Port), TargetPort: uint16(c.TargetPort), Pods: c.Pods, //nolint:gosec // 1 to 65535 by the tags
 	}
-}
-
-func (b *builder) links(cs []LinkConfig, t model.Topology) []model.Link {
-	var nodes []string
-	for _, n := range t.Nodes() {
-		nodes = append(nodes, n.Name)
-	}
-	if len(nodes) == 0 {
-		return nil
-	}
-	var links []model.Link
-	first := map[[2]string]int{}
-	for i, c := range cs {
-		path := at("topology.links", i)
-		pair := [2]string{min(c.A, c.B), max(c.A, c.B)}
-		b.oneOf(path+".a", "node", c.A, nodes)
-		b.oneOf(path+".b", "node", c.B, nodes)
-		if c.A == c.B {
-			b.reject(path+".b", fmt.Sprintf("%q is both ends of the link", c.B))
-		}
-		if j, twice := first[pair]; twice {
-			b.reject(path, fmt.Sprintf("joins the same nodes as links[%d]; a link is the same in both directions", j))
-		}
-		if c.Jitter > c.Delay {
-			b.reject(path+".jitter", "is more than the delay")
-		}
-		first[pair] = i
-		links = append(links, model.Link{
-			A: c.A, B: c.B, Delay: time.Duration(c.Delay), Jitter: time.Duration(c.Jitter), Loss: float64(c.Loss), Rate: uint64(c.Rate),
-		})
-	}
-	return links
 }

@@ -1,0 +1,120 @@
+package wan
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// NFQUEUE's messages and attributes: linux/netfilter/nfnetlink_queue.h.
+const (
+	msgPacket  = 0
+	msgVerdict = 1
+	msgConfig  = 2
+
+	attrPacketHeader  = 1
+	attrVerdictHeader = 2
+	attrTimestamp     = 4
+	attrPhysOutDev    = 8
+	attrPayload       = 10
+	attrFullLength    = 13
+	attrL2Header      = 20
+
+	configCommand = 1
+	configParams  = 2
+	configMaxLen  = 3
+	configMask    = 4
+	configFlags   = 5
+
+	commandBind   = 1
+	copyPacket    = 2
+	flagSegments  = 1 << 2 // NFQA_CFG_F_GSO: large segments come whole
+	verdictDrop   = 0
+	verdictAccept = 1
+
+	netlinkHeader = unix.SizeofNlMsghdr
+	headerLength  = netlinkHeader + 4 // and nfgenmsg
+	attrHeader    = 4
+	ethernet      = 14
+)
+
+// packet is what a message tells of a packet.
+type packet struct {
+	id      uint32
+	length  int   // from the IP header on
+	arrived int64 // CLOCK_REALTIME in nanoseconds; 0: not known
+	device  int   // port that it leaves by
+	l2      []byte
+	payload []byte
+}
+
+var errNoPacket = errors.New("no packet message")
+
+// parsePacket reads a message of the kernel.
+func parsePacket(b []byte) (p packet, err error) {
+	if len(b) < headerLength || b[4] != msgPacket || b[5] != unix.NFNL_SUBSYS_QUEUE {
+		return p, errNoPacket
+	}
+	full, have := 0, false
+	for rest := b[headerLength:]; len(rest) >= attrHeader; {
+		length := int(binary.NativeEndian.Uint16(rest))
+		if length < attrHeader || length > len(rest) {
+			return p, errors.New("an attribute is cut off")
+		}
+		value := rest[attrHeader:length]
+		switch kind := binary.NativeEndian.Uint16(rest[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER); {
+		case kind == attrPacketHeader && len(value) >= 4:
+			p.id, have = binary.BigEndian.Uint32(value), true
+		case kind == attrTimestamp && len(value) >= 16:
+			const micro, second = 1_000, 1_000_000_000
+			p.arrived = int64(binary.BigEndian.Uint64(value))*second + int64(binary.BigEndian.Uint64(value[8:]))*micro //nolint:gosec // a clock
+		case kind == attrPhysOutDev && len(value) >= 4:
+			p.device = int(binary.BigEndian.Uint32(value))
+		case kind == attrPayload:
+			p.payload = value
+		case kind == attrFullLength && len(value) >= 4:
+			full = int(binary.BigEndian.Uint32(value))
+		case kind == attrL2Header:
+			p.l2 = value
+		}
+		rest = rest[min((length+3)&^3, len(rest)):]
+	}
+	if !have {
+		return p, errors.New("a packet without its number")
+	}
+	p.length = max(full, len(p.payload))
+	return p, nil
+}
+
+// message appends a request to the queue subsystem.
+func message(b []byte, kind uint16, flags uint16, queue uint16, attrs []byte) []byte {
+	b = binary.NativeEndian.AppendUint32(b, uint32(headerLength+len(attrs))) //nolint:gosec // short
+	b = binary.NativeEndian.AppendUint16(b, unix.NFNL_SUBSYS_QUEUE<<8|kind)
+	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|flags)
+	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0) // sequence, port
+	b = append(b, unix.AF_UNSPEC, 0)
+	b = binary.BigEndian.AppendUint16(b, queue)
+	return append(b, attrs...)
+}
+
+func attribute(b []byte, kind uint16, value ...byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(attrHeader+len(value))) //nolint:gosec // short
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(b, value...)
+	for len(b)%4 != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// verdict appends what becomes of a packet.
+func verdict(b []byte, queue uint16, what, id uint32) []byte {
+	var value [8]byte
+	binary.BigEndian.PutUint32(value[:], what)
+	binary.BigEndian.PutUint32(value[4:], id)
+	var attrs [12]byte
+	return message(b, msgVerdict, 0, queue, attribute(attrs[:0], attrVerdictHeader, value[:]...))
+}
+
+func be32(v uint32) []byte { return binary.BigEndian.AppendUint32(nil, v) }
