@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 const maxWarnings = 20
@@ -96,7 +97,7 @@ func (p *printed) measured(about ingest.About) (*ingest.Measurement, error) {
 			p.aborted = "its output ends before the result"
 		}
 		about.Connections = p.NumThreads
-		out := ingest.NewResult(Name, about, "")
+		out := ingest.NewResult(Name, about, model.BasisNothing)
 		out.Tool.Version = p.Version
 		out.Tool.Note("nothing was measured: " + p.aborted)
 		m := &ingest.Measurement{Result: out}

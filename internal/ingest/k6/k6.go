@@ -1,10 +1,9 @@
 // Package k6 reads the points that k6 writes with --out json or --out csv, also
-// compressed.
+// compressed, and its summaries at the end of a test.
 package k6
 
 import (
 	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,30 +23,66 @@ const Name = "k6"
 // point is one value of one metric.
 type point struct {
 	metric, status, code string
-	at                   int64 // nanoseconds since 1970
+	err, url, proto      string // with the first point of a request
+	at                   int64  // nanoseconds since 1970
 	value                float64
+}
+
+// Format is the catalog entry.
+func Format() ingest.Format {
+	return ingest.Format{
+		Name: Name, Summary: "k6's points (JSON lines, CSV) and summaries (--summary-export, handleSummary, machine-readable)",
+		Detect: func(head []byte) bool { return isPoints(string(head)) || isSummary(string(head)) },
+		Read: func(r io.Reader, about ingest.About) ([]ingest.Measurement, error) {
+			in := bufio.NewReaderSize(r, headBytes)
+			head, err := in.Peek(headBytes)
+			if err != nil && !errors.Is(err, io.EOF) {
+				return nil, fmt.Errorf("reading k6's result: %w", err)
+			}
+			if !isPoints(string(head)) {
+				return readSummary(in, about)
+			}
+			m, err := readPoints(in, about)
+			if err != nil {
+				return nil, err
+			}
+			return []ingest.Measurement{*m}, nil
+		},
+	}
+}
+
+const headBytes = 64 << 10
+
+func isPoints(head string) bool {
+	first, _, _ := strings.Cut(head, "\n")
+	return strings.HasPrefix(first, "metric_name,timestamp,") ||
+		strings.HasPrefix(first, "{") && strings.Contains(first, `"metric"`) && (strings.Contains(first, `"Metric"`) || strings.Contains(first, `"Point"`))
 }
 
 // Read reads a run's points. A request is made of the points with one time that
 // follow one another, as k6 writes them.
 func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
+	m, err := readPoints(r, about)
+	if err != nil {
+		return nil, err
+	}
+	return m.Result, nil
+}
+
+func readPoints(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 	if about.Arrival == "" {
 		about.Arrival = model.ArrivalClosed
 	}
-	in := bufio.NewReader(r)
-	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
-		unzipped, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("reading k6's points: %w", err)
-		}
-		in = bufio.NewReader(unzipped)
+	in, err := ingest.Unzip(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading k6's points: %w", err)
 	}
 	rd := reader{rec: ingest.NewRecorder(Name, about, model.BasisSent)}
 	parse := rd.csv
 	if head, err := in.Peek(1); err == nil && head[0] == '{' {
 		parse = parseJSON
 	}
-	err := ingest.Lines(in, func(line string) error {
+	err = ingest.Lines(in, func(line string) error {
 		p, ok, err := parse(line)
 		if err != nil || !ok {
 			return err
@@ -69,11 +104,22 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 		out.Response.Merge(out.Service)
 	}
 	out.Tool.Note(ingest.NoBytes)
-	return out, nil
+	m := &ingest.Measurement{Result: out, Requests: rd.log.Sorted(out.Tool)}
+	if len(m.Requests) > 0 {
+		m.Started = m.Requests[0].Sent
+	}
+	m.Label(ingest.LabelFormat, "points")
+	m.Label(ingest.LabelURL, rd.url)
+	m.Label(ingest.LabelProtocol, rd.proto)
+	return m, nil
 }
 
 type reader struct {
 	rec     *ingest.Recorder
+	log     ingest.RequestLog
+	n       uint64
+	url     string
+	proto   string
 	columns []string
 	current *request
 }
@@ -82,6 +128,7 @@ type reader struct {
 type request struct {
 	at               int64 // of all its points: its end
 	status, code     string
+	err              string
 	duration         float64 // ms
 	complete, failed bool
 }
@@ -102,7 +149,10 @@ func (r *reader) take(p point) error {
 		if err := r.finish(); err != nil {
 			return err
 		}
-		r.current = &request{at: p.at, status: p.status, code: p.code}
+		r.current = &request{at: p.at, status: p.status, code: p.code, err: p.err}
+		if r.url == "" {
+			r.url, r.proto = strings.Clone(p.url), strings.Clone(p.proto)
+		}
 		return nil
 	}
 	if r.current == nil || r.current.at != p.at || !strings.HasPrefix(p.metric, "http_req_") {
@@ -143,7 +193,22 @@ func (r *reader) finish() error {
 		one.Failure = cause(q.code, status)
 	}
 	r.rec.Add(one)
+	r.log.Add(ingest.Request{Seq: r.n, Sent: time.Unix(0, q.at-d), Latency: time.Duration(d), Code: status, Error: q.reason(one.Failure)})
+	r.n++
 	return nil
+}
+
+// reason is why a request failed, as k6 says it.
+func (q *request) reason(failure model.Cause) string {
+	switch {
+	case failure == "":
+		return ""
+	case q.err != "":
+		return q.err
+	case q.code != "":
+		return "k6's error code " + q.code
+	}
+	return string(failure)
 }
 
 // cause sorts k6's error codes; see its documentation, "Error codes".
@@ -201,6 +266,12 @@ func (r *reader) csv(line string) (p point, ok bool, err error) {
 			p.status = f[i]
 		case "error_code":
 			p.code = f[i]
+		case "error":
+			p.err = f[i]
+		case "url":
+			p.url = f[i]
+		case "proto":
+			p.proto = f[i]
 		}
 	}
 	return p, err == nil, err
@@ -216,6 +287,9 @@ func parseJSON(line string) (p point, ok bool, err error) {
 			Tags  struct {
 				Status string
 				Code   string `json:"error_code"`
+				Error  string
+				URL    string
+				Proto  string
 			}
 		}
 	}
@@ -228,5 +302,9 @@ func parseJSON(line string) (p point, ok bool, err error) {
 	if y := raw.Data.Time.Year(); y < 1971 || y > 2200 {
 		return p, false, fmt.Errorf("it is of the year %d", y)
 	}
-	return point{raw.Metric, raw.Data.Tags.Status, raw.Data.Tags.Code, raw.Data.Time.UnixNano(), raw.Data.Value}, raw.Type == "Point", nil
+	tags := &raw.Data.Tags
+	return point{
+		metric: raw.Metric, status: tags.Status, code: tags.Code, err: tags.Error, url: tags.URL, proto: tags.Proto,
+		at: raw.Data.Time.UnixNano(), value: raw.Data.Value,
+	}, raw.Type == "Point", nil
 }

@@ -58,14 +58,30 @@ type report struct {
 	script                map[string]uint64
 	section               *spectrum
 	heading               string
+	begun                 bool
+	calibrated            bool // wrk2 says so
+	url, achieved         string
+	planned               time.Duration
+}
+
+func newReport() *report {
+	return &report{socket: map[string]uint64{}, quantiles: map[string]time.Duration{}, exact: map[int64]uint64{}, script: map[string]uint64{}}
+}
+
+// whole is an error if the end of the output is missing.
+func (p *report) whole() error {
+	if !p.done {
+		return errors.New(`it has no line "... requests in ...": it is no whole output of wrk`)
+	}
+	return nil
 }
 
 // Read reads the output of either tool.
 func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
-	p := report{socket: map[string]uint64{}, quantiles: map[string]time.Duration{}, exact: map[int64]uint64{}, script: map[string]uint64{}}
+	p := newReport()
 	err := ingest.Lines(r, p.line)
-	if err == nil && !p.done {
-		err = errors.New(`it has no line "... requests in ...": it is no whole output of wrk`)
+	if err == nil {
+		err = p.whole()
 	}
 	var out *model.LoadResult
 	if err == nil {
@@ -82,7 +98,7 @@ func (p *report) convert(about ingest.About) (*model.LoadResult, error) {
 	about.Duration = p.took
 	about.Arrival = model.ArrivalClosed
 	tool, basis := Name, model.BasisSent
-	if p.recorded != nil {
+	if p.recorded != nil || p.calibrated {
 		tool, basis, about.Arrival = NameWrk2, model.BasisDue, model.ArrivalOpen
 	} else {
 		about.Rate = 0
@@ -98,6 +114,10 @@ func (p *report) convert(about ingest.About) (*model.LoadResult, error) {
 	p.failures(out)
 	if p.recorded != nil {
 		return out, p.wrk2(out)
+	}
+	if p.calibrated {
+		out.Tool.Note(ingest.FiguresOnly)
+		return out, nil
 	}
 	return out, p.wrk(out)
 }
