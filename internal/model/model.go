@@ -14,9 +14,13 @@ import (
 // Study is a question and its design, after parsing: names resolved, defaults
 // filled in, nothing left to interpret.
 type Study struct {
-	Name     string    `json:"name"`
-	Question string    `json:"question"`
-	Target   string    `json:"target"`
+	Name     string `json:"name"`
+	Question string `json:"question"`
+	Target   string `json:"target"`
+	// Kube is set where the target is kube.
+	Kube *Kube `json:"kube,omitempty"`
+	// Skipped are variants that the study has for other targets.
+	Skipped  []Skipped `json:"skipped,omitempty"`
 	Topology Topology  `json:"topology"`
 	App      PluginRef `json:"app"`
 	Baseline string    `json:"baseline"`
@@ -44,6 +48,8 @@ type Variant struct {
 	// Control marks the A/A control: the baseline's stack a second time. What
 	// differs between the two is noise.
 	Control bool `json:"control,omitempty"`
+	// Targets are those on which the variant runs; none: all.
+	Targets []string `json:"targets,omitempty"`
 }
 
 // Design says how trials are repeated, ordered, stopped and judged.

@@ -95,7 +95,7 @@ func (t *trial) measure(ctx context.Context, l model.Load, seed uint64, sample b
 	out := measured{load: result, window: m.window}
 	if m.sampling != nil {
 		var sampleErr error
-		out.samples, sampleErr = m.sampling.stop()
+		out.samples, sampleErr = m.sampling.stop(ctx)
 		err = errors.Join(err, sampleErr)
 	}
 	return out, err

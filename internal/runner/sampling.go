@@ -21,6 +21,7 @@ type sampling struct {
 	// clock is the samplers' clock at the local time read.
 	clock int64
 	read  time.Time
+	end   int64 // of the window
 	err   error
 }
 
@@ -34,6 +35,7 @@ func newSampling(samplers []model.Sampler, every time.Duration) *sampling {
 
 // start returns at once; the readings end with the window or with stop.
 func (s *sampling) start(ctx context.Context, w model.Window) {
+	s.end = w.End
 	ctx, s.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(s.done)
@@ -63,14 +65,22 @@ func (s *sampling) wait(ctx context.Context, at int64) bool {
 }
 
 func (s *sampling) once(ctx context.Context) {
-	s.buf = s.buf[:0]
 	for _, sampler := range s.samplers {
 		var err error
-		if s.buf, err = sampler.Sample(ctx, s.buf); err != nil && ctx.Err() == nil {
+		if s.buf, err = sampler.Sample(ctx, s.buf[:0]); err != nil && ctx.Err() == nil {
 			s.err = errors.Join(s.err, err)
 		}
+		s.add(s.buf)
+		if _, late := sampler.(model.LateSampler); !late && len(s.buf) > 0 {
+			s.clock, s.read = s.buf[len(s.buf)-1].At, time.Now()
+		}
 	}
-	for _, r := range s.buf {
+}
+
+// add appends readings to their series; one that is not newer than the last is
+// the same one, read again.
+func (s *sampling) add(readings []model.Reading) {
+	for _, r := range readings {
 		key := r.Subject + "\x00" + r.Metric
 		one := s.series[key]
 		if one == nil {
@@ -78,14 +88,37 @@ func (s *sampling) once(ctx context.Context) {
 			s.series[key] = one
 			s.order = append(s.order, key)
 		}
+		if n := len(one.At); n > 0 && r.At <= one.At[n-1] {
+			continue
+		}
 		one.At = append(one.At, r.At)
 		one.Values = append(one.Values, r.Value)
-		s.clock, s.read = r.At, time.Now()
+	}
+}
+
+// settleLimit bounds the wait for readings that come late; a kubelet takes them
+// every 10 to 15 s.
+const settleLimit = 20 * time.Second
+
+// settle waits for the readings that come late.
+func (s *sampling) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	for _, sampler := range s.samplers {
+		late, ok := sampler.(model.LateSampler)
+		if !ok {
+			continue
+		}
+		readings, err := late.Settle(ctx, s.end, nil)
+		s.add(readings)
+		if err != nil && ctx.Err() == nil {
+			s.err = errors.Join(s.err, err)
+		}
 	}
 }
 
 // stop ends the readings and returns them; without a start there are none.
-func (s *sampling) stop() ([]model.Series, error) {
+func (s *sampling) stop(ctx context.Context) ([]model.Series, error) {
 	if s.cancel == nil {
 		return nil, nil
 	}
@@ -97,7 +130,7 @@ func (s *sampling) stop() ([]model.Series, error) {
 	}
 	s.cancel()
 	<-s.done
-	s.settle()
+	s.settle(ctx)
 	var all []model.Series
 	for _, key := range s.order {
 		all = append(all, *s.series[key])

@@ -31,12 +31,11 @@ func (b *builder) study(c Config) model.Study {
 	s := model.Study{
 		Name:     string(c.Metadata.Name),
 		Question: strings.TrimSpace(c.Question),
-		Target:   c.Target,
 		Baseline: string(c.Baseline),
 	}
-	b.oneOf("target", "target", c.Target, b.known.Targets)
 	s.App = b.app(c.App)
 	s.Topology = b.topology(c.Topology, c.App.Replicas)
+	b.target(c.Target, &s)
 	s.Variants = b.variants(c.Variants)
 	s.Faults = b.faults(c.Faults)
 	s.Loads = b.loads(c.Loads, s.Topology)
@@ -84,7 +83,10 @@ func (b *builder) variants(cs []VariantConfig) []model.Variant {
 		if c.Name == ControlName {
 			b.reject(path+".name", `"control" is reserved for the A/A control; ask for that with design.control`)
 		}
-		variants[i] = model.Variant{Name: string(c.Name), Stack: make([]model.PluginRef, len(c.Stack))}
+		variants[i] = model.Variant{Name: string(c.Name), Stack: make([]model.PluginRef, len(c.Stack)), Targets: c.Targets}
+		for j, target := range c.Targets {
+			b.oneOf(at(path+".targets", j), "target", target, b.known.Targets)
+		}
 		for j, l := range c.Stack {
 			variants[i].Stack[j] = b.layer(l, at(path+".stack", j))
 		}
@@ -214,7 +216,7 @@ func (b *builder) control(s model.Study) model.Study {
 	}
 	if s.Design.Control {
 		s.Variants = append(s.Variants, model.Variant{
-			Name: ControlName, Stack: slices.Clone(s.Variants[i].Stack), Control: true,
+			Name: ControlName, Stack: slices.Clone(s.Variants[i].Stack), Control: true, Targets: s.Variants[i].Targets,
 		})
 	}
 	return s

@@ -26,7 +26,8 @@ func Schema(known Known) ([]byte, error) {
 	if err := annotate(s, reflect.TypeFor[Config]()); err != nil {
 		return nil, err
 	}
-	enum(child(s, "target"), known.Targets)
+	enum(child(s, "target").AnyOf[0], known.Targets)
+	enum(items(child(s, "variants"), "targets").Items, known.Targets)
 	if err := setLoads(s, known.Protocols); err != nil {
 		return nil, err
 	}

@@ -94,7 +94,11 @@ func TestSchemaAgrees(t *testing.T) {
 		"version":        {"windtunnel/v1", "windtunnel/v2", false},
 		"header number":  {`X-Test: "1"`, "X-Test: 1", false},
 		"max blocks":     {"interval: 2%", "interval: 2%, max_blocks: 9", true},
-		"kube":           {"target: lab", "target: {kube: {}}", false},
+		"kube":           {"target: lab", "target: {kube: {contexts: [a, b], nodes: {}}}", true},
+		"bare kube":      {"target: lab", "target: kube", true},
+		"kube key":       {"target: lab", "target: {kube: {context: [a]}}", false},
+		"other mapping":  {"target: lab", "target: {lab: {}}", false},
+		"unknown target": {"target: lab", "target: moon", false},
 		"empty variants": {"loads:\n", "loads: []\nx:\n", false},
 	}
 	for name, test := range tests {

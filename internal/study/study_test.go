@@ -283,7 +283,7 @@ func TestOneProblem(t *testing.T) {
 		"number as name":     {"name: small", "name: 7", "is the number 7; here goes a name; quote it"},
 		"long name":          {"name: small", "name: " + strings.Repeat("a", 64), "too long"},
 		"blank question":     {"How small can it be?", `" "`, "question: is empty"},
-		"kube":               {"target: lab", "target: {kube: {contexts: [a, a]}}", `target.kube.contexts[1]: "a" is listed twice`},
+		"kube":               {app, app + "\ntarget: {kube: {contexts: [a, a]}}", `"a" is listed twice`},
 		"target":             {app, app + "\ntarget: lba", `unknown target "lba"; did you mean "lab"?; known: lab`},
 		"app kind":           {"kind: echo", "kind: ecoh", `app.kind: unknown app "ecoh"; did you mean "echo"?; known: echo, nginx`},
 		"app key":            {"kind: echo", "kind: echo, bodybytes: 1", `5:6: app: json: unknown field "bodybytes"`},
