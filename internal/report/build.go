@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -43,6 +44,8 @@ func Build(run *store.Run) (*Model, error) {
 	m.Curves, m.Timelines, m.Flows, m.Resources = b.curves(), b.timelines(), b.flows(), b.resources()
 	m.Ledger, m.Topology, m.Trials = b.ledger(), b.topology(), b.trials()
 	m.Gates = gates(p.Study, m)
+	m.Published = b.published(m)
+	m.Results = b.results(m)
 	m.Provenance = provenance(run)
 	m.Unavailable = b.unavailable()
 	m.Answer = answer(m)
@@ -55,6 +58,9 @@ func host(run *store.Run) model.Host {
 	}
 	return run.Sessions[len(run.Sessions)-1].Host
 }
+
+// errFewSamples is why a quantile is not compared.
+var errFewSamples = errors.New("one trial has fewer than ten samples beyond this quantile: not compared")
 
 // builder holds what the parts of a model are derived from.
 type builder struct {
@@ -255,9 +261,9 @@ func (b *builder) lossText(variant, load string) string {
 }
 
 // paired returns the values of a metric in the blocks that have both arms.
-func (b *builder) paired(variant, load, name string) (base, other []float64) {
+func (b *builder) paired(reference, variant, load, name string) (base, other []float64) {
 	baseline := map[int]float64{}
-	for _, o := range b.of(b.study.Baseline, load) {
+	for _, o := range b.of(reference, load) {
 		if v, err := metric.Of(o, name); err == nil {
 			baseline[o.Trial.Block] = v
 		}
@@ -346,7 +352,7 @@ func (b *builder) floor(load, name string) float64 {
 		if !v.Control {
 			continue
 		}
-		base, control := b.paired(v.Name, load, name)
+		base, control := b.paired(b.study.Baseline, v.Name, load, name)
 		if c, err := stats.Paired(base, control); err == nil {
 			return stats.Floor(c.Difference)
 		}
@@ -357,17 +363,12 @@ func (b *builder) floor(load, name string) float64 {
 func (b *builder) comparison(v model.Variant, l model.Load, d metric.Metric, floor float64) judged {
 	c := &Comparison{Variant: v.Name, Load: l.Name, Metric: d.Name, Verdict: VerdictUnknown, Floor: floor, P: 1}
 	j := judged{Comparison: c}
-	if q, ok := metric.Quantile(d.Name); ok && (!b.carries(v.Name, l.Name, d.Name, q) || !b.carries(b.study.Baseline, l.Name, d.Name, q)) {
-		c.Reason = "one trial has fewer than ten samples beyond this quantile: not compared"
-		return j
-	}
-	base, other := b.paired(v.Name, l.Name, d.Name)
-	r, err := stats.Paired(base, other)
+	r, equivalent, err := b.pair(b.study.Baseline, v.Name, l.Name, d.Name)
 	if err != nil {
 		c.Reason = err.Error()
 		return j
 	}
-	j.raw, j.equivalent = r, stats.Equivalent(base, other, b.study.Design.Equivalence)
+	j.raw, j.equivalent = r, equivalent
 	c.Difference, c.P = estimate(r.Difference), r.P
 	c.Detectable = max(r.Detectable, floor)
 	c.Verdict = VerdictNone
@@ -377,6 +378,18 @@ func (b *builder) comparison(v model.Variant, l model.Load, d metric.Metric, flo
 		c.Ratio = estimate(r.Ratio)
 	}
 	return j
+}
+
+// pair compares two variants block by block; the error says why it cannot.
+func (b *builder) pair(reference, variant, load, name string) (r stats.Comparison, equivalent bool, err error) {
+	if q, ok := metric.Quantile(name); ok && (!b.carries(variant, load, name, q) || !b.carries(reference, load, name, q)) {
+		return r, false, errFewSamples
+	}
+	base, other := b.paired(reference, variant, load, name)
+	if r, err = stats.Paired(base, other); err != nil {
+		return r, false, err
+	}
+	return r, stats.Equivalent(base, other, b.study.Design.Equivalence), nil
 }
 
 func (b *builder) unavailable() []string {

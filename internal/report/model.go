@@ -36,9 +36,20 @@ type Model struct {
 	Findings    []model.Finding `json:"findings"`
 	Trials      []Trial         `json:"trials"`
 	Gates       []Gate          `json:"gates"`
+	Published   []Published     `json:"published,omitempty"`
 	Provenance  []Entry         `json:"provenance"`
 	// Unavailable says what this host could not tell, e.g. CPU per component.
 	Unavailable []string `json:"unavailable,omitempty"`
+	// Results are what the generator counted, for formats that need whole
+	// distributions. They are no part of the JSON: records.jsonl has them.
+	Results []Result `json:"-"`
+}
+
+// Result is a trial with its load's raw result. Failed trials may have one;
+// those that measured nothing have none.
+type Result struct {
+	Trial
+	Load model.LoadResult
 }
 
 // Run is the run as a whole.

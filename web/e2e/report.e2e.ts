@@ -99,6 +99,21 @@ describe("the whole page", () => {
     expect(o.page.url()).not.toContain("hide");
   });
 
+  test("published figures and claims stand beside ours", async () => {
+    const tables = o.page.locator("#published table");
+    expect(await tables.count()).toBe(2);
+    expect(await tables.first().locator("tbody tr").count()).toBe(3);
+    const row = (await tables.first().locator("tbody tr").nth(1).textContent())?.replace(/\u00a0/g, " ") ?? "";
+    expect(row).toContain("3.0 to 3.2 ms");
+    expect(row).toContain("743 µs");
+    expect(row).toContain("same order");
+    expect(await tables.nth(1).locator(".agreement.good").count()).toBe(1);
+    expect(await o.page.locator("#published h3 a").getAttribute("href")).toBe("https://example.org/table-1");
+    await o.page.locator("aside button", { hasText: "envoy" }).click();
+    expect(await tables.first().locator("tbody tr").count()).toBe(1);
+    expect(await tables.nth(1).locator("tbody tr").count()).toBe(1);
+  });
+
   test("switching a load off leaves the other", async () => {
     await o.page.locator("aside button", { hasText: "peak" }).click();
     expect(await o.page.locator("#summary table").count()).toBe(1);

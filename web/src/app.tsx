@@ -11,6 +11,7 @@ import { Findings } from "./sections/findings";
 import { Latency } from "./sections/latency";
 import { Ledger } from "./sections/ledger";
 import { Provenance } from "./sections/provenance";
+import { PublishedSection } from "./sections/published";
 import { Resources } from "./sections/resources";
 import { Results } from "./sections/results";
 import { Summary } from "./sections/summary";
@@ -32,6 +33,7 @@ export function App(props: { model: Model }): JSX.Element {
         <Summary />
         <Effects />
         <Results />
+        <PublishedSection />
         <Curves />
         <Latency />
         <Resources />
@@ -105,6 +107,7 @@ const contents = [
   ["summary", "At a glance"],
   ["effects", "Differences"],
   ["results", "All numbers"],
+  ["published", "Published"],
   ["curves", "Percentiles"],
   ["latency", "Over time"],
   ["resources", "Resources"],
@@ -140,7 +143,7 @@ function SideBar(): JSX.Element {
       </div>
       <nav aria-label="contents">
         <span class="label">Contents</span>
-        {contents.map(([id, title]) => (
+        {contents.filter(([id]) => id !== "published" || (view.model.published ?? []).length > 0).map(([id, title]) => (
           <a key={id} href={`#section=${id}`} onClick={(e) => follow(e, () => go(id))}>
             {title}
             {id === "findings" && findings.length > 0 && <span class="badge">{findings.length}</span>}

@@ -22,6 +22,7 @@ export interface Model {
   findings: Finding[];
   trials: Trial[];
   gates: Gate[];
+  published?: Published[];
   provenance: Entry[];
   unavailable?: string[];
 }
@@ -222,6 +223,49 @@ export interface Gate {
   text: string;
   passed: boolean;
   value: number;
+  detail: string;
+}
+
+/** Another source's figures and claims beside ours. */
+export interface Published {
+  source: string;
+  url: string;
+  /** Of its figures, as a share. */
+  tolerance: number;
+  cells: PublishedCell[];
+  claims: PublishedClaim[];
+}
+
+export interface PublishedCell {
+  variant: string;
+  load: string;
+  /** Empty: none of ours. */
+  metric: string;
+  column: string;
+  /** As it was published, e.g. "0.75 ms". */
+  printed: string;
+  /** Extremes of its rows, in the metric's unit. */
+  lo: number;
+  hi: number;
+  ours?: Estimate;
+  /** "covered", "same order", "opposite order", "not covered" or "not comparable". */
+  agreement: string;
+  detail: string;
+}
+
+export interface PublishedClaim {
+  text: string;
+  metric: string;
+  load: string;
+  left: string;
+  relation: string;
+  right: string;
+  /** e.g. "by 20 % to 30 %"; empty: none is claimed. */
+  size: string;
+  /** left / right */
+  ours?: Estimate;
+  /** "supported", "not supported", "contradicted" or "cannot be told". */
+  verdict: string;
   detail: string;
 }
 

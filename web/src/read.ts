@@ -77,6 +77,7 @@ function normalise(m: Model): Model {
     findings: list(m.findings),
     trials: list(m.trials),
     gates: list(m.gates),
+    published: list(m.published).map((p) => ({ ...p, cells: list(p.cells), claims: list(p.claims) })),
     provenance: list(m.provenance),
     unavailable: list(m.unavailable),
   };

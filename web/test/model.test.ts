@@ -9,6 +9,7 @@ import { logTicks, quantileTicks, spread } from "../src/parts/axis";
 import { layout, splitHop } from "../src/sections/layout";
 import { ranges } from "../src/sections/findings";
 import { spans } from "../src/sections/flows";
+import { oursText, safeLink, taken } from "../src/sections/published";
 import { makeFlows } from "./fixtures/flows";
 import { make } from "./fixtures/make";
 
@@ -150,4 +151,13 @@ test("lists of trials are short", () => {
   expect(ranges([5, 3, 4, 9, 9])).toBe("3–5, 9");
   expect(ranges([1, 2])).toBe("1, 2");
   expect(ranges([])).toBe("");
+});
+
+test("published figures and claims say what they are", () => {
+  const [source] = view.model.published ?? [];
+  expect(source?.cells.map((c) => oursText(view, c).replace(/\u00a0/g, " "))).toEqual([expect.stringMatching(/^71.0 µs \[70.0, 72.0\]$/), expect.stringContaining("743 µs"), "–"]);
+  expect(taken(source!.claims[0]!)).toBe("response.p50 of envoy higher than that of direct");
+  expect(taken({ ...source!.claims[1]!, size: "by 3 %" })).toBe("response.p50 of nft-service equal to that of direct by 3 %");
+  expect(["https://example.org", "http://example.org", "javascript:alert(1)", ""].map(safeLink)).toEqual([true, true, false, false]);
+  expect(parse('{"schema":1,"name":"x","run":{},"published":[{"source":"a","cells":null}]}').published).toEqual([{ source: "a", cells: [], claims: [] }]);
 });

@@ -115,6 +115,9 @@ func collect(t reflect.Type, out map[string][]string) {
 	var fields []string
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue
+		}
 		if strings.Contains(options, "omitempty") {
 			name += "?"
 		}
@@ -122,6 +125,8 @@ func collect(t reflect.Type, out map[string][]string) {
 	}
 	out[t.Name()] = fields
 	for f := range t.Fields() {
-		collect(f.Type, out)
+		if f.Tag.Get("json") != "-" {
+			collect(f.Type, out)
+		}
 	}
 }

@@ -37,10 +37,34 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		}
 		fmt.Fprintf(&b, "\n%s gate `%s` %s\n", mark, g.Text, escape(g.Detail))
 	}
+	published(&b, m)
 	ledger(&b, m)
 	fmt.Fprintf(&b, "\nplan `%s`, run `%s`, windtunnel %s\n", m.Run.PlanDigest, m.Run.ID, m.Run.Version)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func published(b *strings.Builder, m *report.Model) {
+	for _, p := range m.Published {
+		t := report.PublishedTable(m, p)
+		fmt.Fprintf(b, "\n### Published: %s\n", escape(t.Title))
+		if p.URL != "" {
+			fmt.Fprintf(b, "\n<%s>\n", strings.NewReplacer("<", "%3C", ">", "%3E", "\n", "").Replace(p.URL))
+		}
+		if len(t.Rows) > 0 {
+			fmt.Fprintf(b, "\n%s\n\n", escape(t.Caption))
+			for i, c := range p.Cells {
+				t.Rows[i] = append(t.Rows[i], c.Detail)
+			}
+			table(b, append(t.Header, "detail"), t.Rows)
+		}
+		if len(p.Claims) > 0 {
+			b.WriteByte('\n')
+		}
+		for _, c := range p.Claims {
+			fmt.Fprintf(b, "* **%s**: “%s” (%s). %s\n", c.Verdict, escape(c.Text), escape(c.Sentence()), escape(c.Detail))
+		}
+	}
 }
 
 func ledger(b *strings.Builder, m *report.Model) {

@@ -46,6 +46,7 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		}
 		say(&b, fmt.Sprintf("gate %s: %s (%s)", verdict, g.Text, g.Detail))
 	}
+	published(&b, m)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -135,6 +136,21 @@ func findings(b *strings.Builder, m *report.Model) {
 	}
 	if notes > 0 {
 		fmt.Fprintf(b, "%d notes: see the report's findings.\n", notes)
+	}
+}
+
+func published(b *strings.Builder, m *report.Model) {
+	for _, p := range m.Published {
+		b.WriteByte('\n')
+		t := report.PublishedTable(m, p)
+		say(b, t.Title)
+		if len(t.Rows) > 0 {
+			say(b, t.Caption)
+			table(b, t)
+		}
+		for _, c := range p.Claims {
+			say(b, fmt.Sprintf("%s: %q (%s). %s", c.Verdict, c.Text, c.Sentence(), c.Detail))
+		}
 	}
 }
 
