@@ -156,14 +156,14 @@ what they cost, what they carry and how they fail, with evidence for every numbe
   windtunnel studies            the built-in studies
   windtunnel doctor             what this host can do
 
-Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate of the study failed,
+Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regression was shown,
 4 this host cannot do it.`,
 		SilenceUsage: true, SilenceErrors: true, Version: a.env.Version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
-		a.runCommand(), a.planCommand(), a.reportCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
+		a.runCommand(), a.planCommand(), a.reportCommand(), a.compareCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
 		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(),
 	)
 	for _, c := range root.Commands() {
@@ -187,7 +187,7 @@ func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
 
 func (a *app) known() study.Known {
 	return study.Known{
-		Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{"lab"}, Metrics: metric.Names(),
+		Layers: a.catalog.Layers, Apps: a.catalog.Apps, Targets: []string{model.TargetLab, model.TargetKube}, Metrics: metric.Names(),
 		Protocols: a.protocols(), Drivers: a.driverNames(), Faults: a.catalog.Faults,
 	}
 }
