@@ -1,4 +1,5 @@
-// Package h2load reads what h2load writes with --log-file: one line a request.
+// Package h2load reads what h2load writes with --log-file, one line a request,
+// and what it prints.
 package h2load
 
 import (
@@ -7,6 +8,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -18,15 +20,27 @@ const Name = "h2load"
 // Read reads a log: tab-separated start in microseconds since 1970, status (-1:
 // failed) and microseconds until the end of the answer.
 func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
+	m, err := readLog(r, about)
+	if err != nil {
+		return nil, err
+	}
+	return m.Result, nil
+}
+
+func readLog(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 	about.Arrival = model.ArrivalClosed
 	paced := about.Rate
 	about.Rate = 0
 	rec := ingest.NewRecorder(Name, about, model.BasisSent)
 	t := rec.Out().Tool
+	var log ingest.RequestLog
+	n := uint64(0)
 	err := ingest.Lines(r, func(line string) error {
 		q, err := request(line)
 		if err == nil {
 			rec.Add(q)
+			log.Add(ingest.Request{Seq: n, Sent: time.Unix(0, q.Sent), Latency: time.Duration(q.Done - q.Sent), Code: q.Status, Error: string(q.Failure)})
+			n++
 		}
 		return err
 	})
@@ -48,7 +62,12 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 	} else {
 		out.Response.Merge(out.Service)
 	}
-	return out, nil
+	m := &ingest.Measurement{Result: out, Requests: log.Sorted(t)}
+	if len(m.Requests) > 0 {
+		m.Started = m.Requests[0].Sent
+	}
+	m.Label(ingest.LabelFormat, "log file")
+	return m, nil
 }
 
 func request(line string) (q ingest.Record, err error) {

@@ -1,11 +1,15 @@
-// Package iperf3 reads what iperf3 prints with --json on the client's side.
+// Package iperf3 reads what iperf3 prints with --json or --json-stream on the
+// client's side.
 package iperf3
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
@@ -21,12 +25,21 @@ type result struct {
 	Error string `json:"error"`
 	Start struct {
 		Version   string `json:"version"`
+		System    string `json:"system_info"`
 		MSS       int    `json:"tcp_mss_default"`
+		Timestamp struct {
+			Seconds int64 `json:"timesecs"`
+		} `json:"timestamp"`
+		Connecting struct {
+			Host string `json:"host"`
+			Port int    `json:"port"`
+		} `json:"connecting_to"`
 		TestStart struct {
-			Protocol string `json:"protocol"`
-			Streams  int    `json:"num_streams"`
-			Block    int    `json:"blksize"`
-			Reverse  int    `json:"reverse"`
+			Protocol string  `json:"protocol"`
+			Streams  int     `json:"num_streams"`
+			Block    int     `json:"blksize"`
+			Reverse  int     `json:"reverse"`
+			Duration float64 `json:"duration"`
 		} `json:"test_start"`
 	} `json:"start"`
 	Intervals []interval `json:"intervals"`
@@ -44,6 +57,10 @@ type result struct {
 		Received    *sum   `json:"sum_received"`
 		BackReceive *sum   `json:"sum_received_bidir_reverse"`
 		Congestion  string `json:"sender_tcp_congestion"`
+		CPU         struct {
+			Host   float64 `json:"host_total"`
+			Remote float64 `json:"remote_total"`
+		} `json:"cpu_utilization_percent"`
 	} `json:"end"`
 }
 
@@ -62,21 +79,111 @@ type sum struct {
 	Packets     uint64  `json:"packets"`
 }
 
+// Format is the catalog entry.
+func Format() ingest.Format {
+	return ingest.Format{
+		Name: Name, Summary: "what iperf3's client prints with --json or --json-stream",
+		Detect: func(head []byte) bool {
+			head = bytes.TrimSpace(head)
+			has := func(s string) bool { return bytes.Contains(head, []byte(s)) }
+			return bytes.HasPrefix(head, []byte("{")) && (isStream(head) || has(`"start"`) && has(`"connected"`) && has(`"version"`) && has("iperf"))
+		},
+		Read: func(r io.Reader, about ingest.About) ([]ingest.Measurement, error) {
+			m, err := readOne(r, about)
+			if err != nil {
+				return nil, fmt.Errorf("reading iperf3's result: %w", err)
+			}
+			return []ingest.Measurement{*m}, nil
+		},
+	}
+}
+
 // Read reads one result.
 func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
-	data, err := ingest.ReadAll(r, maxBytes)
+	m, err := readOne(r, about)
 	if err != nil {
 		return nil, fmt.Errorf("reading iperf3's result: %w", err)
 	}
+	return m.Result, nil
+}
+
+func readOne(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
+	data, err := ingest.ReadAll(r, maxBytes)
+	if err != nil {
+		return nil, err
+	}
 	var f result
-	if err = json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("reading iperf3's result: %w", err)
+	format := "JSON"
+	if data = bytes.TrimSpace(data); isStream(data) {
+		format, err = "JSON stream", f.events(data)
+	} else {
+		err = json.Unmarshal(data, &f)
+	}
+	if err != nil {
+		return nil, err
 	}
 	out, err := f.convert(about)
 	if err != nil {
-		return nil, fmt.Errorf("reading iperf3's result: %w", err)
+		return nil, err
 	}
-	return out, nil
+	m := &ingest.Measurement{Result: out}
+	start := &f.Start
+	if s := start.Timestamp.Seconds; s > 0 && s < 1<<33 {
+		m.Started = time.Unix(s, 0).UTC()
+	}
+	m.Label(ingest.LabelFormat, format)
+	m.Label(ingest.LabelVersion, start.Version)
+	m.Label(ingest.LabelProtocol, start.TestStart.Protocol)
+	m.Label(ingest.LabelPlanned, strconv.FormatFloat(start.TestStart.Duration, 'f', -1, 64))
+	m.Label(ingest.LabelURL, address(start.Connecting.Host, start.Connecting.Port))
+	m.Label("host", start.System)
+	m.Label("generator's CPU, percent", strconv.FormatFloat(f.End.CPU.Host, 'f', 1, 64))
+	m.Label("server's CPU, percent", strconv.FormatFloat(f.End.CPU.Remote, 'f', 1, 64))
+	return m, nil
+}
+
+func address(host string, port int) string {
+	if host == "" {
+		return ""
+	}
+	return host + ":" + strconv.Itoa(port)
+}
+
+// isStream says whether the first line is an event.
+func isStream(data []byte) bool {
+	first, _, _ := bytes.Cut(data, []byte{'\n'})
+	return bytes.HasPrefix(bytes.ReplaceAll(first, []byte{' '}, nil), []byte(`{"event":`))
+}
+
+// events reads the events of --json-stream, a line each: start, interval, end,
+// and error.
+func (f *result) events(data []byte) error {
+	return ingest.Lines(bytes.NewReader(data), func(line string) error {
+		if strings.TrimSpace(line) == "" {
+			return nil
+		}
+		var e struct {
+			Event string
+			Data  json.RawMessage
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			return err
+		}
+		switch e.Event {
+		case "start":
+			return json.Unmarshal(e.Data, &f.Start)
+		case "interval":
+			var v interval
+			err := json.Unmarshal(e.Data, &v)
+			f.Intervals = append(f.Intervals, v)
+			return err
+		case "end":
+			return json.Unmarshal(e.Data, &f.End)
+		case "error":
+			return json.Unmarshal(e.Data, &f.Error)
+		}
+		return nil // e.g. the server's output
+	})
 }
 
 func (f *result) convert(about ingest.About) (*model.LoadResult, error) {

@@ -1,0 +1,45 @@
+package iperf3
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/windtunnel/windtunnel/internal/ingest"
+)
+
+func open(t *testing.T, name string) *ingest.Measurement {
+	t.Helper()
+	f, err := os.Open("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, all, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
+	if err != nil || len(all) != 1 {
+		t.Fatal(name, all, err)
+	}
+	return &all[0]
+}
+
+// The events of a stream are the parts of the one document. (Both files are of
+// one run: the stream was made of the document.)
+func TestStreamOfEvents(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"tcp", "udp"} {
+		one, stream := open(t, name+".json"), open(t, name+"-stream.json")
+		if !reflect.DeepEqual(one.Result, stream.Result) || !one.Started.Equal(stream.Started) || one.Started.Year() != 2026 {
+			t.Errorf("%s: %+v, as a stream %+v", name, one.Result, stream.Result)
+		}
+		if one.Labels[ingest.LabelProtocol] != strings.ToUpper(name) || one.Labels[ingest.LabelFormat] == stream.Labels[ingest.LabelFormat] || one.Labels[ingest.LabelPlanned] != "1" {
+			t.Error(one.Labels, stream.Labels)
+		}
+	}
+	if _, err := Format().Read(strings.NewReader("{\"event\":\"start\",\"data\":{}}\n{\"event\":1}\n"), ingest.About{}); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Error(err)
+	}
+	if _, err := Format().Read(strings.NewReader("{\"event\":\"error\",\"data\":\"unable to connect\"}\n"), ingest.About{}); err == nil || !strings.Contains(err.Error(), "unable to connect") {
+		t.Error(err)
+	}
+}
