@@ -9,6 +9,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/sys"
+	"github.com/windtunnel/windtunnel/internal/sys/bpf"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
 
@@ -34,6 +35,11 @@ func stateOf(t *testing.T, site model.Site, name string) []string {
 		if lines, err = sys.Describe(); err != nil {
 			return err
 		}
+		programs, err := bpf.Describe()
+		if err != nil {
+			return err
+		}
+		lines = append(lines, programs...)
 		tables, err := nft.Tables()
 		if err != nil {
 			return err

@@ -18,6 +18,9 @@ func Describe() ([]string, error) {
 	}
 	var lines []string
 	for _, l := range links {
+		if kernelsOwn(l.Attrs().Name) {
+			continue
+		}
 		of, failure := describeLink(l)
 		if failure != nil {
 			return nil, failure
@@ -48,6 +51,12 @@ func Describe() ([]string, error) {
 	return lines, nil
 }
 
+// kernelsOwn are devices that a tunnel's module makes in every namespace when it
+// is loaded: nobody's configuration.
+func kernelsOwn(device string) bool {
+	return slices.Contains([]string{"tunl0", "gre0", "gretap0", "erspan0", "sit0", "ip6tnl0"}, device)
+}
+
 func describeLink(l netlink.Link) ([]string, error) {
 	a := l.Attrs()
 	xdp := a.Xdp != nil && a.Xdp.Attached
@@ -58,6 +67,18 @@ func describeLink(l netlink.Link) ([]string, error) {
 	}
 	for _, addr := range addrs {
 		lines = append(lines, "address "+addr.IPNet.String()+" on "+a.Name)
+	}
+	neighbours, err := netlink.NeighList(a.Index, netlink.FAMILY_V4)
+	if err != nil {
+		return nil, fmt.Errorf("listing neighbours on %s: %w", a.Name, err)
+	}
+	for _, n := range neighbours {
+		if n.State == netlink.NUD_PERMANENT { // others come and go
+			lines = append(lines, fmt.Sprintf("neighbour %s at %s on %s", n.IP, n.HardwareAddr, a.Name))
+		}
+	}
+	if value, err := ReadFile("/proc/sys/net/ipv4/conf/" + a.Name + "/proxy_arp"); err == nil {
+		lines = append(lines, fmt.Sprintf("sysctl proxy_arp of %s = %s", a.Name, strings.TrimSpace(string(value))))
 	}
 	qdiscs, err := netlink.QdiscList(l)
 	if err != nil {

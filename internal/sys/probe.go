@@ -36,12 +36,19 @@ func TryLink(kind string) error {
 	return netlink.LinkDel(link)
 }
 
-// TryQdisc puts netem or tbf on loopback, in the calling thread's namespace,
+// Lacks says whether an error means that the kernel does not have what was
+// asked for.
+func Lacks(err error) bool {
+	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EPROTONOSUPPORT)
+}
+
+// TryQdisc puts netem, tbf or prio on loopback, in the calling thread's namespace,
 // to see whether the kernel has it.
 func TryQdisc(kind string) error {
 	attrs := netlink.QdiscAttrs{LinkIndex: 1, Handle: netlink.MakeHandle(1, 0), Parent: netlink.HANDLE_ROOT}
 	qdiscs := map[string]netlink.Qdisc{
 		"netem": netlink.NewNetem(attrs, netlink.NetemQdiscAttrs{Latency: 1000}),
+		"prio":  netlink.NewPrio(attrs),
 		"tbf":   &netlink.Tbf{QdiscAttrs: attrs, Rate: 1 << 20, Limit: 1 << 20, Buffer: 1 << 20},
 	}
 	qdisc, ok := qdiscs[kind]

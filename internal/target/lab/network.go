@@ -42,6 +42,9 @@ func gateway(pods netip.Prefix) netip.Addr { return nth(pods.Addr(), 1) }
 // podAddr is the address of the i-th pod of a node.
 func podAddr(pods netip.Prefix, i int) netip.Addr { return nth(pods.Addr(), i+2) }
 
+// podPort is the node's end of the veth of its i-th pod.
+func podPort(i int) string { return "p" + strconv.Itoa(i) }
+
 // vip is the address of the i-th service, in Kubernetes' usual 10.96.0.0/16.
 func vip(i int) netip.Addr { return nth(netip.AddrFrom4([4]byte{10, 96, 0, 0}), i+10) }
 
@@ -54,14 +57,6 @@ func nth(from netip.Addr, n int) netip.Addr {
 
 // supported says what of a topology this lab cannot make.
 func supported(t model.Topology) error {
-	for _, l := range t.Links {
-		if l.Delay != 0 || l.Jitter != 0 || l.Loss != 0 || l.Rate != 0 {
-			return &model.UnsupportedError{
-				What: fmt.Sprintf("the link %s-%s", l.A, l.B), Missing: "the lab does not emulate delay, jitter, loss or rate yet",
-				Hint: "leave `links` out",
-			}
-		}
-	}
 	nodes := t.Nodes()
 	if len(nodes) > maxNodes {
 		return tooMany("nodes", len(nodes), maxNodes)
@@ -97,10 +92,13 @@ func tooMany(what string, n, limit int) error {
 // node is a machine of the lab: a namespace with a bridge for its pods and a
 // device on the fabric.
 type node struct {
+	site *site
 	name string
 	ns   *sys.Netns
 	addr netip.Addr
 	pods netip.Prefix
+	// network is that of its pods; other networks' pods have no routes here.
+	network string
 }
 
 // Name is the node's name in the topology.
@@ -108,6 +106,12 @@ func (n *node) Name() string { return n.name }
 
 // InNetwork runs f inside the node's namespace.
 func (n *node) InNetwork(f func() error) error { return n.ns.Do(f) }
+
+// Start runs a process in the node's namespace; its logs and its account are
+// the node's.
+func (n *node) Start(ctx context.Context, p model.Process) (model.Running, error) {
+	return (&pod{site: n.site, name: n.name, ns: n.ns, addr: n.addr}).Start(ctx, p)
+}
 
 func (s *site) mtu() int {
 	if s.topology.MTU == 0 {
@@ -124,8 +128,9 @@ func (s *site) build(ctx context.Context) error {
 		return err
 	}
 	s.fabric = spaces[0]
+	places := s.topology.Places()
 	for i, n := range nodes {
-		s.nodes = append(s.nodes, &node{name: n.Name, ns: spaces[i+1], addr: fabricAddr(i), pods: podCIDR(i)})
+		s.nodes = append(s.nodes, &node{site: s, name: n.Name, ns: spaces[i+1], addr: fabricAddr(i), pods: podCIDR(i), network: places[i].Network})
 	}
 	if err := s.buildFabric(); err != nil {
 		return err
@@ -133,10 +138,14 @@ func (s *site) build(ctx context.Context) error {
 	if err := s.buildNodes(ctx, nodes); err != nil {
 		return err
 	}
+	if err := s.startLinks(ctx); err != nil {
+		return err
+	}
 	return s.fillServices()
 }
 
-// buildFabric joins the nodes by one bridge in a namespace of its own.
+// buildFabric joins the nodes by one bridge in a namespace of its own, or by one
+// for each segment; see buildSegments.
 func (s *site) buildFabric() error {
 	net, err := sys.OpenNet(s.fabric)
 	if err != nil {
@@ -147,8 +156,12 @@ func (s *site) buildFabric() error {
 	if err != nil {
 		return err
 	}
+	bridges, err := s.buildSegments(net, bridge)
+	if err != nil {
+		return err
+	}
 	for i, n := range s.nodes {
-		v := sys.Veth{Name: "n" + strconv.Itoa(i), Master: bridge, Peer: "eth0", PeerNS: n.ns, PeerAddr: n.addr, MTU: s.mtu()}
+		v := sys.Veth{Name: nodePort + strconv.Itoa(i), Master: bridges[i], Peer: "eth0", PeerNS: n.ns, PeerAddr: n.addr, MTU: s.mtu()}
 		if err := net.AddVeth(v); err != nil {
 			return fmt.Errorf("connecting node %s: %w", n.name, err)
 		}
@@ -215,11 +228,17 @@ func (s *site) joinFabric(n *node, net *sys.Net) error {
 		if other == n {
 			continue
 		}
-		if err := errors.Join(net.Neighbour(eth0, other.addr), net.Route(eth0, other.pods, other.addr)); err != nil {
+		if err := net.Neighbour(eth0, other.addr); err != nil {
+			return err
+		}
+		if other.network != n.network {
+			continue
+		}
+		if err := net.Route(eth0, other.pods, other.addr); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.separate(n)
 }
 
 // makeRouter lets the calling thread's namespace forward. It tells no pod of a
@@ -235,7 +254,7 @@ func makeRouter() error {
 func (s *site) buildPods(n *node, net *sys.Net, bridge int, specs []model.PodSpec) error {
 	ends := make([]sys.Endpoint, len(specs))
 	for i := range specs {
-		ends[i] = sys.Endpoint{Port: "p" + strconv.Itoa(i), Addr: podAddr(n.pods, i), Gateway: gateway(n.pods)}
+		ends[i] = sys.Endpoint{Port: podPort(i), Addr: podAddr(n.pods, i), Gateway: gateway(n.pods)}
 	}
 	spaces, err := net.AddEndpoints(bridge, s.mtu(), ends)
 	if err != nil {
@@ -262,4 +281,29 @@ func (s *site) fillServices() error {
 		s.services[svc.Name] = *svc
 	}
 	return nil
+}
+
+// Wiring is how the site was made; see model.WiredSite.
+func (s *site) Wiring() []model.Wiring {
+	regions := map[string]string{}
+	for _, r := range s.topology.Regions {
+		for _, c := range r.Clusters {
+			for _, n := range c.Nodes {
+				regions[n.Name] = r.Name
+			}
+		}
+	}
+	specs := s.topology.Nodes()
+	all := make([]model.Wiring, 0, len(s.nodes))
+	for i, n := range s.nodes {
+		w := model.Wiring{
+			Node: n.name, Region: regions[n.name], Underlay: "eth0", Addr: n.addr, MTU: s.mtu(),
+			Bridge: podBridge, Gateway: gateway(n.pods), Range: n.pods,
+		}
+		for k, p := range specs[i].Pods {
+			w.Pods = append(w.Pods, model.WiredPod{Name: p.Name, Device: podPort(k), Addr: podAddr(n.pods, k)})
+		}
+		all = append(all, w)
+	}
+	return all
 }

@@ -22,6 +22,7 @@ type site struct {
 	name     string
 	topology model.Topology
 	fabric   *sys.Netns
+	links    *links
 	nodes    []*node
 	cgroup   *sys.Cgroup // nil: none
 	pods     map[string]*pod
@@ -40,6 +41,8 @@ var (
 	_ model.NodeSite    = (*site)(nil)
 	_ model.SampledSite = (*site)(nil)
 	_ model.LoggedSite  = (*site)(nil)
+	_ model.WiredSite   = (*site)(nil)
+	_ model.Starter     = (*node)(nil)
 	_ model.Pod         = (*pod)(nil)
 	_ model.Namespace   = (*pod)(nil)
 	_ model.Namespace   = (*node)(nil)
@@ -100,7 +103,7 @@ func (s *site) Samplers() []model.Sampler {
 	if s.cgroup != nil {
 		all = append(all, cgroup.Sampler{Subjects: s.subjects})
 	}
-	return all
+	return append(all, s.linkSamplers()...)
 }
 
 // subjects are the components that have run, by name.
@@ -150,6 +153,7 @@ func (s *site) Close(ctx context.Context) error {
 		wg.Go(func() { stopped[i] = p.Stop(ctx) })
 	}
 	wg.Wait()
+	stopped = append(stopped, s.links.stop(ctx))
 	if err := errors.Join(errors.Join(stopped...), s.cgroup.Remove(), s.closeNetwork(ctx)); err != nil {
 		return fmt.Errorf("removing the site: %w", err)
 	}
@@ -187,7 +191,7 @@ func (s *site) awaitNodes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		left := slices.DeleteFunc(links, func(name string) bool { return name == "lo" || name == fabricBridge })
+		left := slices.DeleteFunc(links, func(name string) bool { return !strings.HasPrefix(name, nodePort) })
 		if len(left) == 0 {
 			return nil
 		}
