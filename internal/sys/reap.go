@@ -1,6 +1,7 @@
 package sys
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"strconv"
@@ -53,4 +54,25 @@ func orphans() []int {
 		}
 	}
 	return pids
+}
+
+// BuryOrphans buries every dead child until the context ends, for a process 1
+// that starts none itself.
+func BuryOrphans(ctx context.Context) {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, unix.SIGCHLD)
+	defer signal.Stop(ended)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ended:
+		}
+		for {
+			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+			if pid <= 0 || err != nil {
+				break
+			}
+		}
+	}
 }
