@@ -19,8 +19,19 @@ import (
 	"github.com/windtunnel/windtunnel/internal/driver/vegeta"
 	"github.com/windtunnel/windtunnel/internal/driver/wrk"
 	"github.com/windtunnel/windtunnel/internal/driver/wrk2"
+	"github.com/windtunnel/windtunnel/internal/fault/kill"
+	"github.com/windtunnel/windtunnel/internal/fault/null"
+	"github.com/windtunnel/windtunnel/internal/fault/partition"
+	"github.com/windtunnel/windtunnel/internal/fault/stall"
+	"github.com/windtunnel/windtunnel/internal/layer/bridge"
 	"github.com/windtunnel/windtunnel/internal/layer/envoy"
+	"github.com/windtunnel/windtunnel/internal/layer/geneve"
+	"github.com/windtunnel/windtunnel/internal/layer/gre"
+	"github.com/windtunnel/windtunnel/internal/layer/ipip"
+	"github.com/windtunnel/windtunnel/internal/layer/macvlan"
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
+	"github.com/windtunnel/windtunnel/internal/layer/routed"
+	"github.com/windtunnel/windtunnel/internal/layer/vxlan"
 	"github.com/windtunnel/windtunnel/internal/load/grpc"
 	"github.com/windtunnel/windtunnel/internal/load/http1"
 	"github.com/windtunnel/windtunnel/internal/load/http2"
@@ -43,6 +54,13 @@ func catalog(runtimeDir string) cli.Catalog {
 	c := cli.Catalog{
 		Lab: lab.New(lab.StateDir(os.Getuid(), runtimeDir)),
 		Layers: []model.Plugin[model.Layer]{
+			bridge.Plugin(),
+			routed.Plugin(),
+			macvlan.Plugin(),
+			vxlan.Plugin(),
+			ipip.Plugin(),
+			gre.Plugin(),
+			geneve.Plugin(),
 			nftservice.Plugin(),
 			envoy.Plugin(envoy.Find),
 		},
@@ -69,6 +87,12 @@ func catalog(runtimeDir string) cli.Catalog {
 			wrk.Plugin(),
 			wrk2.Plugin(),
 		},
+		Faults: []model.Plugin[model.Fault]{
+			kill.Plugin(),
+			null.Plugin(),
+			partition.Plugin(),
+			stall.Plugin(),
+		},
 		Formats: []cli.Format{
 			{Name: "text", Summary: "for a terminal", Format: text.Format{}},
 			{Name: "md", Summary: "for a pull request", Format: markdown.Format{}},
@@ -76,7 +100,8 @@ func catalog(runtimeDir string) cli.Catalog {
 			{Name: "html", Summary: "one self-contained page", Format: html.Format{}},
 			{Name: "json", Summary: "the report's model", Format: json.Format{}},
 		},
-		Witness: wire.Witness{},
+		Witness:   wire.Witness{},
+		DelayLine: lab.ServeDelayLine,
 		Echo: func(ctx context.Context, listen, identity string, ready func(net.Addr)) error {
 			return echo.Serve(ctx, echo.Options{Listen: listen, Identity: identity, Ready: ready})
 		},

@@ -51,7 +51,8 @@ func layers() map[string][]string {
 		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist", "internal/metric", "internal/search", "internal/driver"},
 		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/ingest"},
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
-		"internal/report/":  {"internal/model", "internal/report"},
+		"internal/report/":  {"internal/model", "internal/hist", "internal/report"},
+		"internal/simulate": {"internal/stats"},
 		"internal/manifest": {"internal/model", "internal/plan", "internal/store"},
 		"internal/compare":  {"internal/model", "internal/stats", "internal/metric", "internal/store", "internal/report", "internal/manifest"},
 		"internal/history":  {"internal/stats", "internal/metric", "internal/store", "internal/report", "internal/manifest"},
@@ -59,6 +60,7 @@ func layers() map[string][]string {
 		"internal/target/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
 		"internal/network":  {"internal/model", "internal/sys", "internal/sys/"},
 		"internal/layer/":   {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/network"},
+		"internal/fault/":   {"internal/model", "internal/hist", "internal/sys"},
 		"internal/app/":     {"internal/model", "internal/hist", "internal/sys", "internal/flow", "internal/echopb"},
 		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report", "internal/manifest", "internal/compare", "internal/history"},
 		"internal/summary":  {"internal/model", "internal/hist", "internal/metric", "internal/audit"},
@@ -81,7 +83,7 @@ func impure() []string {
 
 // plugins are the folders whose sub-folders are plug-ins.
 func plugins() []string {
-	return []string{"layer", "target", "load", "app", "report", "driver"}
+	return []string{"layer", "target", "load", "app", "report", "driver", "fault"}
 }
 
 type pkg struct {

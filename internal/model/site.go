@@ -178,6 +178,25 @@ type Fault interface {
 	Inject(ctx context.Context, s Site) (heal func(context.Context) error, err error)
 }
 
+// Mortal is a pod that faults can act on. It refuses to be killed or suspended
+// where it sends the load: nobody would be left to see what happens.
+type Mortal interface {
+	// Kill ends all processes at once. With power, the pod is cut off first, so
+	// that no peer is told, as when a machine loses its power; without, the kernel
+	// resets the connections and refuses new ones, as when a program crashes. revive
+	// starts the same processes again and may be called twice.
+	Kill(ctx context.Context, power bool) (revive func(context.Context) error, err error)
+	// Suspend stops all processes without ending them (SIGSTOP): connections stay
+	// and nobody answers. resume may be called twice.
+	Suspend(ctx context.Context) (resume func(context.Context) error, err error)
+}
+
+// Severer is a site that can cut what goes from one set of nodes to another, in
+// both directions. mend may be called twice.
+type Severer interface {
+	Sever(ctx context.Context, a, b []string) (mend func(context.Context) error, err error)
+}
+
 // Striker is a Fault that takes pods away: Struck names them.
 type Striker interface {
 	Struck(s Site) []string
