@@ -55,6 +55,8 @@ type Catalog struct {
 	Witness   runner.Witness
 	// Echo serves until the context ends; ready is told where it listens.
 	Echo func(ctx context.Context, listen, identity string, ready func(net.Addr)) error
+	// DelayLine emulates the lab's links until its input ends.
+	DelayLine func(in io.Reader, out io.Writer) error
 }
 
 // Format is a report format: its name is the file's ending too.
@@ -164,7 +166,7 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
 		a.runCommand(), a.planCommand(), a.reportCommand(), a.compareCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(),
+		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.delayLineCommand(),
 	)
 	for _, c := range root.Commands() {
 		c.Args = inputError(c.Args)

@@ -52,6 +52,12 @@ func Main(m *testing.M, commands Commands) {
 func run(m *testing.M, commands Commands, stderr io.Writer) int {
 	args := sys.Args()
 	if len(args) > 0 {
+		if args[0] == lab.DelayLine {
+			if err := lab.ServeDelayLine(os.Stdin, os.Stdout); err != nil {
+				return fail(stderr, err)
+			}
+			return 0
+		}
 		if command := commands[args[0]]; command != nil {
 			return command(args[1:])
 		}

@@ -73,8 +73,10 @@ func (s LinkState) Fact() Fact {
 // "link:a>b". It has no slash: a link is no component of a pod.
 const SubjectLink = "link:"
 
-// What is read of a link's direction. The process that emulates links is the
-// subject SubjectLink itself, with SampleCPU.
+// SubjectLinks is the process that emulates links, with SampleCPU.
+const SubjectLinks = "links"
+
+// What is read of a link's direction.
 const (
 	SampleLinkPackets  = "link_packets"          // counter
 	SampleLinkLate     = "link_late_packets"     // counter: left later than the link's bound after they were due

@@ -27,7 +27,9 @@ type Outcome struct {
 	Samples []Series `json:"samples,omitempty"`
 	// Unavailable says what could not be sampled, and why.
 	Unavailable []string `json:"unavailable,omitempty"`
-	Ledger      Ledger   `json:"ledger"`
+	// Links are the emulated ones, both directions of each.
+	Links  []LinkState `json:"links,omitempty"`
+	Ledger Ledger      `json:"ledger"`
 	// Faults is what became of the load's fault events, in order.
 	Faults    []FaultRecord `json:"faults,omitempty"`
 	Claims    []Claim       `json:"claims,omitempty"`

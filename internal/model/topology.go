@@ -114,6 +114,13 @@ func (t Topology) LinkOf(from, to Place) int {
 	return best
 }
 
+// Forward says whether what goes from one node to another goes from the link's
+// end A to its end B.
+func (t Topology) Forward(link int, from, to Place) bool {
+	l := t.Links[link]
+	return from.in(l.A)+to.in(l.B) >= from.in(l.B)+to.in(l.A)
+}
+
 // in says how specifically a name is the place's: 2 as its node, 1 as its
 // cluster, 0 as its region; far below 0: not at all.
 func (p Place) in(name string) int {

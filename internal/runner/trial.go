@@ -118,6 +118,12 @@ func (t *trial) provision(ctx context.Context) error {
 		return err
 	}
 	t.site = site
+	if l, ok := site.(model.LinkedSite); ok {
+		t.out.Links = l.Links()
+		for _, state := range t.out.Links {
+			t.out.Ledger = append(t.out.Ledger, state.Fact())
+		}
+	}
 	if f, ok := site.(model.FactSite); ok {
 		t.out.Ledger = append(t.out.Ledger, f.Facts()...)
 	}

@@ -40,6 +40,8 @@ type Target struct {
 	group   *sys.Cgroup // of this lab; nil: none
 	noGroup string      // why there are no cgroups
 	sites   int
+
+	measured measured // links
 }
 
 var (

@@ -297,7 +297,7 @@ func (s *site) Wiring() []model.Wiring {
 	all := make([]model.Wiring, 0, len(s.nodes))
 	for i, n := range s.nodes {
 		w := model.Wiring{
-			Node: n.name, Region: regions[n.name], Underlay: "eth0", Addr: n.addr, MTU: s.mtu(),
+			Node: n.name, Region: regions[n.name], Network: n.network, Underlay: "eth0", Addr: n.addr, MTU: s.mtu(),
 			Bridge: podBridge, Gateway: gateway(n.pods), Range: n.pods,
 		}
 		for k, p := range specs[i].Pods {

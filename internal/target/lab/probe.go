@@ -73,7 +73,8 @@ func needs() map[string]need {
 		"device wireguard": {"the wireguard layer", modules + ": wireguard"},
 		"device ifb":       {"shaping what comes in", modules + ": ifb"},
 		"device tun":       {"user-space tunnels", "make /dev/net/tun readable and writable"},
-		"queue netem":      {"links with delay, jitter and loss", modules + ": sch_netem"},
+		"links":            {"links with delay, jitter, loss or rate", modules + ": sch_netem and sch_prio, or nft_queue"},
+		"queue netem":      {"links by the kernel itself; without it the lab's own delay line emulates them", modules + ": sch_netem"},
 		"queue tbf":        {"links with a rate", modules + ": sch_tbf"},
 		"nftables":         {"the nft-service layer, redirection to sidecars", modules + ": nf_tables, nft_chain_nat, nft_redir"},
 	}
@@ -147,6 +148,7 @@ func probeKernel() []model.Probe {
 	for _, kind := range []string{"veth", "bridge", "vxlan", "geneve", "gre", "ipip", "wireguard", "ifb"} {
 		probes = append(probes, try("device "+kind, func() error { return sys.TryLink(kind) }))
 	}
+	probes = append(probes, probeLinkMeans())
 	for _, kind := range []string{"netem", "tbf"} {
 		probes = append(probes, try("queue "+kind, func() error { return sys.TryQdisc(kind) }))
 	}
