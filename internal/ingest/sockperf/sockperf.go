@@ -1,5 +1,5 @@
-// Package sockperf reads what sockperf writes with --full-log and --full-rtt:
-// a line a packet.
+// Package sockperf reads what sockperf writes with --full-log and --full-rtt, a
+// line a packet, and what it prints.
 package sockperf
 
 import (
@@ -20,30 +20,43 @@ const Name = "sockperf"
 // Read reads a full log. Its times are of a clock of their own, so that it
 // cannot be cut to a window.
 func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
-	if about.Arrival == "" {
-		about.Arrival = model.ArrivalClosed
-	}
-	duration := about.Duration
-	about.Duration, about.From, about.To = 0, time.Time{}, time.Time{}
-	rd := reader{rec: ingest.NewRecorder(Name, about, model.BasisSent), numbers: map[string]float64{}}
-	if err := ingest.Lines(r, rd.line); err != nil {
-		return nil, fmt.Errorf("reading sockperf's log: %w", err)
+	rd, err := scan(r, &about)
+	if err != nil {
+		return nil, err
 	}
 	if rd.column < 0 || !rd.table {
 		return nil, errors.New("reading sockperf's log: it has no line \"packet, txTime(sec), rxTime(sec), rtt(usec)\"; run sockperf with --full-rtt and --full-log")
 	}
-	out := rd.rec.Result()
+	return rd.packets(about)
+}
+
+// scan reads all lines. The log's times are of a clock of their own.
+func scan(r io.Reader, about *ingest.About) (*reader, error) {
+	if about.Arrival == "" {
+		about.Arrival = model.ArrivalClosed
+	}
+	cut := *about
+	cut.Duration, cut.From, cut.To = 0, time.Time{}, time.Time{}
+	rd := reader{rec: ingest.NewRecorder(Name, cut, model.BasisSent), numbers: map[string]float64{}, figures: map[string]time.Duration{}}
+	if err := ingest.Lines(r, rd.line); err != nil {
+		return nil, fmt.Errorf("reading sockperf's output: %w", err)
+	}
+	return &rd, nil
+}
+
+func (r *reader) packets(about ingest.About) (*model.LoadResult, error) {
+	out := r.rec.Result()
 	if out.Due == 0 {
 		return nil, errors.New("reading sockperf's log: it has no packets")
 	}
-	if v := rd.numbers["RunTime"]; v > 0 {
+	if v := r.numbers["RunTime"]; v > 0 {
 		out.Elapsed, _ = ingest.Seconds(v)
-	} else if duration > 0 {
-		out.Elapsed = duration
+	} else if about.Duration > 0 {
+		out.Elapsed = about.Duration
 	}
-	rd.count(out)
+	r.count(out)
 	t := out.Tool
-	t.Note("sockperf measures the valid part of its run only: without its warm-up of 400 ms and the last 50 ms")
+	t.Note(valid)
 	if out.Arrival == model.ArrivalClosed {
 		out.Response.Merge(out.Service)
 	} else {
@@ -52,11 +65,18 @@ func Read(r io.Reader, about ingest.About) (*model.LoadResult, error) {
 	return out, nil
 }
 
+const valid = "sockperf measures the valid part of its run only: without its warm-up of 400 ms and the last 50 ms"
+
 type reader struct {
 	rec     *ingest.Recorder
 	numbers map[string]float64
+	figures map[string]time.Duration
+	log     ingest.RequestLog
+	n       uint64
 	table   bool
 	column  int
+	rtt     bool // the figures are of round trips, not of half of them
+	version string
 }
 
 // line reads a packet, or one of the summary's lines before the packets.
@@ -68,7 +88,11 @@ func (r *reader) line(line string) error {
 			r.column = -1
 		}
 		return nil
+	case !r.table && strings.Contains(line, "--->"):
+		return r.figure(line)
 	case !r.table:
+		line = plain(line)
+		r.other(line)
 		r.summary(line)
 		return nil
 	case strings.HasPrefix(line, "---") || line == "":
@@ -92,7 +116,10 @@ func (r *reader) line(line string) error {
 	if err != nil || !(rtt >= 0 && rtt < 1e12) {
 		return fmt.Errorf("%q is no round trip in microseconds", f[3])
 	}
-	r.rec.Add(ingest.Record{Sent: at[0], Done: at[0] + int64(rtt*1e3)}) //nolint:mnd // microseconds
+	took := int64(rtt * 1e3) //nolint:mnd // microseconds
+	r.rec.Add(ingest.Record{Sent: at[0], Done: at[0] + took})
+	r.log.Add(ingest.Request{Seq: r.n, Sent: time.Unix(0, at[0]), Latency: time.Duration(took)})
+	r.n++
 	return nil
 }
 
