@@ -1,0 +1,87 @@
+package hdr
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/ingest"
+)
+
+func open(t *testing.T, name string) []ingest.Measurement {
+	t.Helper()
+	f, err := os.Open("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	_, all, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
+	if err != nil {
+		t.Fatal(name, err)
+	}
+	return all
+}
+
+func TestLog(t *testing.T) {
+	t.Parallel()
+	all := open(t, "sample.hlog")
+	if len(all) != 2 || all[0].Name != "response" || all[1].Name != "service" {
+		t.Fatalf("%+v", all)
+	}
+	r := all[0].Result
+	if r.Due == 0 || r.Service.Count() != r.Due || r.Service.Max().Round(10*time.Microsecond) != 2500*time.Microsecond || r.Elapsed < 10*time.Second || all[0].Started.Format(time.RFC3339) != "2026-11-20T12:00:00Z" {
+		t.Errorf("%+v %s from %s", r, r.Service.Max(), all[0].Started)
+	}
+}
+
+func TestPercentiles(t *testing.T) {
+	t.Parallel()
+	r := open(t, "wrk2.hgrm")[0].Result
+	if r.Due != 200 || r.Service.Min() != 309*time.Microsecond || r.Service.Max() != 19455*time.Microsecond || r.Tool.Figures["mean"] != 1967*time.Microsecond {
+		t.Errorf("%+v %v", r, r.Tool)
+	}
+	q := r.Service.Quantile(0.5)
+	if q < 1141*time.Microsecond || q > 1143*time.Microsecond {
+		t.Error(q)
+	}
+	const plot = "Value(us)  Percentile  TotalCount  1/(1-Percentile)\n76.715   0.000000    0           1.000000\n439.370   0.100000    200         1.111111\n"
+	all, err := Format().Read(strings.NewReader(plot), ingest.About{})
+	if err != nil || all[0].Result.Due != 200 || all[0].Result.Service.Max() != 439370 {
+		t.Error(all, err)
+	}
+}
+
+func TestBad(t *testing.T) {
+	t.Parallel()
+	const head = "Value Percentile TotalCount 1/(1-Percentile)\n"
+	for text, want := range map[string]string{
+		head:                              "no values",
+		head + "1 0.5 2\n":                "line 2: 3 columns",
+		head + "1 0.5 2 2\n0.5 0.6 3 2\n": "line 3: the percentile spectrum does not ascend",
+		head + "x 0.5 2 2\n":              "line 2",
+		head + "1 0.5 -2 2\n":             "line 2",
+		"#[Histogram log format version 1.3]\n0.0,1.0,1.0,HISTFAAAbroken\n": "line 2",
+		"#[Histogram log format version 1.3]\n":                             "no values",
+	} {
+		if _, err := Format().Read(strings.NewReader(text), ingest.About{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"sample.hlog", "wrk2.hgrm"} {
+		if data, err := os.ReadFile("testdata/" + name); err == nil {
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		all, err := Format().Read(strings.NewReader(string(data)), ingest.About{})
+		for _, m := range all {
+			if r := m.Result; err != nil || r.Due != r.Succeeded || r.Due != r.Service.Count() {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+	})
+}
