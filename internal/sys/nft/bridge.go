@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
 	"github.com/google/nftables"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/nftables/xt"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // Crossing is what becomes of frames that a bridge forwards from one port to
@@ -26,56 +28,76 @@ type Crossing struct {
 	Priority uint32
 }
 
-// ApplyCrossings makes a bridge table of that name, which must not exist yet,
-// in the calling thread's namespace.
+// ApplyCrossings makes a table of that name, which must not exist yet, in the
+// calling thread's namespace.
 func ApplyCrossings(name string, crossings []Crossing) error {
-	err := applyCrossings(name, crossings, queueNative)
+	err := applyCrossings(name, nftables.TableFamilyBridge, crossings, bridged)
 	if errors.Is(err, syscall.ENOENT) {
-		// The kernel has no nftables queue; iptables' target does the same.
-		err = applyCrossings(name, crossings, queueCompat)
-	}
-	if errors.Is(err, syscall.ENOENT) {
-		return &model.UnsupportedError{
-			What: "handing packets to the delay line", Missing: "the kernel has neither nft_queue nor xt_NFQUEUE for bridges (" + err.Error() + ")",
-			Hint: "load the modules nft_queue, or nft_compat and xt_NFQUEUE; or sch_netem and sch_prio, which need neither",
+		// The kernel has no nftables queue. iptables' target does the same, but
+		// for IPv4 only: bridges then have to show it what they forward.
+		err = sys.WriteSysctl("net/bridge/bridge-nf-call-iptables", "1")
+		if err == nil {
+			err = applyCrossings(name, nftables.TableFamilyIPv4, crossings, shown)
 		}
 	}
-	return explain("applying nftables bridge table "+name, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &model.UnsupportedError{
+			What: "emulating links", Missing: "the kernel has neither netem nor nft_queue, nor all of br_netfilter, xt_physdev and xt_NFQUEUE (" + err.Error() + ")",
+			Hint: "load the modules sch_netem and sch_prio, or nft_queue, or the other three with nft_compat",
+		}
+	}
+	return explain("applying nftables table "+name, err)
 }
 
-func applyCrossings(name string, crossings []Crossing, queue func(uint16) expr.Any) error {
+func applyCrossings(name string, family nftables.TableFamily, crossings []Crossing, rule func(Crossing) []expr.Any) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("opening nftables: %w", err)
 	}
-	table := conn.AddTable(&nftables.Table{Name: name, Family: nftables.TableFamilyBridge})
+	table := conn.AddTable(&nftables.Table{Name: name, Family: family})
 	chain := conn.AddChain(&nftables.Chain{
 		Name: "forward", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
 	})
 	for _, c := range crossings {
-		exprs := match(Match{In: c.In, Out: c.Out})
-		if c.Priority != 0 {
-			exprs = append(exprs,
-				&expr.Immediate{Register: reg1, Data: binaryutil.NativeEndian.PutUint32(c.Priority)},
-				&expr.Meta{Key: expr.MetaKeyPRIORITY, SourceRegister: true, Register: reg1},
-			)
-		}
-		if c.Queue != 0 {
-			exprs = append(exprs, queue(c.Queue))
-		}
-		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: exprs})
+		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: rule(c)})
 	}
 	return conn.Flush()
 }
 
-func queueNative(n uint16) expr.Any { return &expr.Queue{Num: n, Total: 1} }
+// bridged is a rule of a bridge's own table.
+func bridged(c Crossing) []expr.Any {
+	exprs := match(Match{In: c.In, Out: c.Out})
+	if c.Priority != 0 {
+		exprs = append(exprs,
+			&expr.Immediate{Register: reg1, Data: binaryutil.NativeEndian.PutUint32(c.Priority)},
+			&expr.Meta{Key: expr.MetaKeyPRIORITY, SourceRegister: true, Register: reg1},
+		)
+	}
+	if c.Queue != 0 {
+		exprs = append(exprs, &expr.Queue{Num: c.Queue, Total: 1})
+	}
+	return exprs
+}
 
-// queueCompat is iptables' "-j NFQUEUE --queue-num n": struct xt_NFQ_info_v3 is
-// the number, how many queues, and flags, padded to eight bytes.
-func queueCompat(n uint16) expr.Any {
+// shown is a rule of an IPv4 table that sees what bridges forward: iptables'
+// "-m physdev --physdev-in a --physdev-out b --physdev-is-bridged -j NFQUEUE".
+func shown(c Crossing) []expr.Any {
+	// struct xt_physdev_info: both names with their masks, what is inverted, and
+	// what is looked at (in, out, is bridged), padded to eight bytes.
+	const size, opIn, opOut, opBridged = 72, 1, 2, 4
+	info := make([]byte, 0, size)
+	for _, port := range []string{c.In, c.Out} {
+		mask := make([]byte, len(ifname(port)))
+		for i := range len(port) + 1 {
+			mask[i] = 0xff
+		}
+		info = append(append(info, ifname(port)...), mask...)
+	}
+	info = append(info, 0, opIn|opOut|opBridged)
+	physdev := xt.Unknown(info[:size])
+	// struct xt_NFQ_info_v3: the number, how many queues, flags, padded.
 	const revision, queues = 3, 1
-	info := binary.NativeEndian.AppendUint16(nil, n)
-	info = binary.NativeEndian.AppendUint16(info, queues)
-	padded := xt.Unknown(append(info, 0, 0, 0, 0))
-	return &expr.Target{Name: "NFQUEUE", Rev: revision, Info: &padded}
+	queue := binary.NativeEndian.AppendUint16(binary.NativeEndian.AppendUint16(nil, c.Queue), queues)
+	target := xt.Unknown(append(queue, 0, 0, 0, 0))
+	return []expr.Any{&expr.Match{Name: "physdev", Info: &physdev}, &expr.Target{Name: "NFQUEUE", Rev: revision, Info: &target}}
 }

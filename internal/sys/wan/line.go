@@ -1,9 +1,12 @@
 package wan
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -85,8 +88,8 @@ func (l *line) take() error {
 		f := l.shaper.decide(arrived, p.length+ethernet)
 		h := held{due: f.due, seq: l.seq, id: p.id, drop: f.lost || f.overflow}
 		l.seq++
-		if f.duplicate && len(p.l2) > 0 {
-			h.duplicate = &frame{append(append([]byte(nil), p.l2...), p.payload...), p.device}
+		if f.duplicate {
+			h.duplicate = l.copyOf(p)
 		}
 		if f.lost {
 			l.lost.Add(1)
@@ -130,6 +133,25 @@ func (l *line) release() error {
 		return nil
 	}
 	return l.socket.write(l.out)
+}
+
+// copyOf makes a frame of a packet; nil where it is not known where to.
+func (l *line) copyOf(p packet) *frame {
+	const destination, length = 16, 20 // in an IPv4 header, and its own
+	if len(p.payload) < length {
+		return nil
+	}
+	to, _ := netip.AddrFromSlice(p.payload[destination:length])
+	for _, s := range l.Stations {
+		if s.Range.Contains(to) {
+			b := make([]byte, 0, ethernet+len(p.payload))
+			b = append(b, s.Hardware...)
+			b = append(b, append(slices.Clone(p.source), make([]byte, len(s.Hardware))...)[:len(s.Hardware)]...)
+			b = binary.BigEndian.AppendUint16(b, etherTypeIPv4)
+			return &frame{append(b, p.payload...), p.device}
+		}
+	}
+	return nil
 }
 
 // copyOut sends a packet's duplicate; what a device does not take is not sent.

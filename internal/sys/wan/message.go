@@ -19,7 +19,7 @@ const (
 	attrPhysOutDev    = 8
 	attrPayload       = 10
 	attrFullLength    = 13
-	attrL2Header      = 20
+	attrHardware      = 9
 
 	configCommand = 1
 	configParams  = 2
@@ -37,6 +37,7 @@ const (
 	headerLength  = netlinkHeader + 4 // and nfgenmsg
 	attrHeader    = 4
 	ethernet      = 14
+	etherTypeIPv4 = 0x0800
 )
 
 // packet is what a message tells of a packet.
@@ -45,7 +46,7 @@ type packet struct {
 	length  int   // from the IP header on
 	arrived int64 // CLOCK_REALTIME in nanoseconds; 0: not known
 	device  int   // port that it leaves by
-	l2      []byte
+	source  []byte // hardware address that it has come from; nil: not known
 	payload []byte
 }
 
@@ -75,8 +76,8 @@ func parsePacket(b []byte) (p packet, err error) {
 			p.payload = value
 		case kind == attrFullLength && len(value) >= 4:
 			full = int(binary.BigEndian.Uint32(value))
-		case kind == attrL2Header:
-			p.l2 = value
+		case kind == attrHardware && len(value) >= 10:
+			p.source = value[4:10]
 		}
 		rest = rest[min((length+3)&^3, len(rest)):]
 	}

@@ -6,6 +6,7 @@
 package wan
 
 import (
+	"net/netip"
 	"time"
 )
 
@@ -54,6 +55,15 @@ type Line struct {
 	Queue    uint16   `json:"queue"`
 	Seed     uint64   `json:"seed"`
 	Settings Settings `json:"settings"`
+	// Stations say to which hardware address duplicates go, by the address that
+	// the packet is for.
+	Stations []Station `json:"stations,omitempty"`
+}
+
+// Station is what receives packets for a range of addresses.
+type Station struct {
+	Range    netip.Prefix `json:"range"`
+	Hardware []byte       `json:"hardware"`
 }
 
 // Stats are what a line has counted since it began, but for Worst.

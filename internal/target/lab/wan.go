@@ -268,7 +268,7 @@ func (s *site) useDelayLine() error {
 	var crossings []nft.Crossing
 	for i, w := range s.links.ways {
 		queue := uint16(i + 1) //nolint:gosec // far fewer than ports
-		lines = append(lines, wan.Line{Name: w.name(), Queue: queue, Seed: uint64(queue), Settings: w.settings()})
+		lines = append(lines, wan.Line{Name: w.name(), Queue: queue, Seed: uint64(queue), Settings: w.settings(), Stations: s.stations(w)})
 		for _, p := range w.pairs {
 			crossings = append(crossings, nft.Crossing{In: wanPort(p[0]), Out: wanPort(p[1]), Queue: queue})
 		}
@@ -277,6 +277,20 @@ func (s *site) useDelayLine() error {
 		return err
 	}
 	return s.startDelayLine(lines)
+}
+
+// stations are who is behind a direction that sends duplicates.
+func (s *site) stations(w direction) []wan.Station {
+	var all []wan.Station
+	if w.link.Duplicate == 0 {
+		return nil
+	}
+	for _, n := range s.nodes {
+		for _, r := range []netip.Prefix{hostPrefix(n), n.pods} {
+			all = append(all, wan.Station{Range: r, Hardware: sys.MAC(n.addr)})
+		}
+	}
+	return all
 }
 
 func (s *site) startDelayLine(lines []wan.Line) error {
