@@ -50,9 +50,10 @@ func layers() map[string][]string {
 		"internal/driver/":  {"internal/model", "internal/driver", "internal/ingest/"},
 		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist", "internal/metric", "internal/search", "internal/driver"},
 		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/ingest"},
+		"internal/claims":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/ingest", "internal/audit"},
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
 		"internal/report/":  {"internal/model", "internal/hist", "internal/report"},
-		"internal/simulate": {"internal/stats"},
+		"internal/simulate": {"internal/model", "internal/hist", "internal/stats", "internal/plan", "internal/store"},
 		"internal/manifest": {"internal/model", "internal/plan", "internal/store"},
 		"internal/compare":  {"internal/model", "internal/stats", "internal/metric", "internal/store", "internal/report", "internal/manifest"},
 		"internal/history":  {"internal/stats", "internal/metric", "internal/store", "internal/report", "internal/manifest"},
@@ -62,7 +63,7 @@ func layers() map[string][]string {
 		"internal/layer/":   {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/network"},
 		"internal/fault/":   {"internal/model", "internal/hist", "internal/sys"},
 		"internal/app/":     {"internal/model", "internal/hist", "internal/sys", "internal/flow", "internal/echopb"},
-		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report", "internal/manifest", "internal/compare", "internal/history"},
+		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report", "internal/manifest", "internal/compare", "internal/history", "internal/audit", "internal/claims"},
 		"internal/summary":  {"internal/model", "internal/hist", "internal/metric", "internal/audit"},
 		"internal/labtest":  {"internal/"},
 		"internal/archtest": {},
@@ -74,7 +75,7 @@ func layers() map[string][]string {
 
 // pure packages compute; they never touch the outside world.
 func pure() []string {
-	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/search"}
+	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/claims", "internal/search"}
 }
 
 func impure() []string {

@@ -89,7 +89,7 @@ func (r *Result) Headline() string {
 func (r *Result) text(points bool) string {
 	var b strings.Builder
 	first, last := r.Runs[0], r.Runs[len(r.Runs)-1]
-	fmt.Fprintf(&b, "%s   %s\n%s to %s; a change point has p <= %g, of a permutation test within its series\n",
+	fmt.Fprintf(&b, "%s   %s\n%s to %s; change points have p <= %g in a permutation test\n",
 		r.Study, r.Headline(), day(first), day(last), r.Alpha)
 	for _, run := range r.flagged() {
 		b.WriteString(run)
@@ -167,7 +167,7 @@ func (s Series) changeText(c Change) string {
 	case c.Difference != nil:
 		size += ", " + report.FormatDifference(s.Unit, *c.Difference)
 	}
-	return fmt.Sprintf("* %s  %s: %s: %s, p %.2g", c.Date.UTC().Format("2006-01-02 15:04"), version, direction, size, c.P)
+	return fit(fmt.Sprintf("* %s  %s: %s", c.Date.UTC().Format("2006-01-02 15:04"), version, direction), columns-16) + "\n    " + size + fmt.Sprintf(", p %.2g", c.P)
 }
 
 // fit cuts what is too long.
