@@ -81,7 +81,7 @@ func TestChangePointsHaveDateVersionAndSize(t *testing.T) {
 func formats(t *testing.T, r *history.Result) {
 	t.Helper()
 	for format, wants := range map[string][]string{
-		"text": {"11 runs, 8 series, 8 change points (8 for the worse)", "▁", "█", "* 2026-01-06 12:00  windtunnel v2 (was v1): worse:", "B: v2", "run-01 differs from the last run"},
+		"text": {"11 runs, 8 series, 8 change points (8 for the worse)", "▁", "█", "* 2026-01-06 12:00  windtunnel v2 (was v1): worse\n", "B: v2", "run-01 differs from the last run"},
 		"md":   {"## simulated", "### same under steady, response.p90", "* **change** 2026-01-06 12:00", "| change | 2026-01-06"},
 		"json": {`"before": `, `"differs": `},
 	} {
