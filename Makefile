@@ -7,7 +7,7 @@ LINT_VERSION  := 2.15.0
 ENVOY := .tools/envoy/envoy/_bin/envoy
 LINT  := .tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema clean
+.PHONY: help build run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema clean kubelab kubelab-down test-kubelab e2e-kubelab
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,29 @@ bench-lab: ## measure the lab: 1,000 pods on 10 nodes
 
 schema: build ## write schema/study.schema.json from the catalog
 	bin/windtunnel schema > schema/study.schema.json
+
+# The first build takes about ten minutes of CPU time; its result is cached.
+kubelab: bin/kubelab ## start two real Kubernetes clusters on this host (as root; see test/kubelab)
+	@for need in 'runc runc' 'iptables iptables' 'nft nftables' 'conntrack conntrack' 'ethtool ethtool' \
+	  'ipset ipset' 'modprobe kmod' 'socat socat' 'nsenter util-linux'; do scripts/need $$need || exit; done
+	bin/kubelab up
+
+kubelab-down: bin/kubelab ## remove them, and all they have left on this host
+	bin/kubelab down
+
+bin/kubelab: FORCE
+	@scripts/need go go
+	cd test/kubelab && CGO_ENABLED=0 $(GO) build -trimpath -o ../../bin/kubelab .
+
+test-kubelab: ## test what of the clusters can be tested without starting them
+	cd test/kubelab && $(GO) test ./...
+
+# It has a name and a network namespace of its own: it can run beside `make kubelab`.
+e2e-kubelab: bin/kubelab ## start two clusters, use all that tests need of them, remove them, and look for what is left
+	cd test/kubelab && KUBELAB_BINARY=$(CURDIR)/bin/kubelab unshare --net $(GO) test -count 1 -v -timeout 15m -tags e2e -run E2E .
+
+.PHONY: FORCE
+FORCE:
 
 clean: ## remove what was built
 	rm -rf bin .tools

@@ -1,0 +1,9 @@
+module github.com/windtunnel/windtunnel/test/kubelab
+
+go 1.26.0
+
+require (
+	github.com/vishvananda/netlink v1.3.1
+	github.com/vishvananda/netns v0.0.5
+	golang.org/x/sys v0.49.0
+)
