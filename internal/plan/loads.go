@@ -21,7 +21,7 @@ func loads(b *strings.Builder, s model.Study) {
 			number, l.Name, sends(l), strconv.Itoa(l.Connections), l.Duration.String(), l.Timeout.String(),
 			fmt.Sprintf("%s, %s to %s", l.Protocol, senders(l), l.To),
 		})
-		for _, d := range details(l) {
+		for _, d := range append(details(l), harms(l, s.Faults)...) {
 			more = append(more, []string{number, fit(d, columns-len(number)-3)})
 			number = strings.Repeat(" ", len(number))
 		}
@@ -30,6 +30,24 @@ func loads(b *strings.Builder, s model.Study) {
 	if len(more) > 0 {
 		table(b, more)
 	}
+}
+
+// harms say what is done while a load runs.
+func harms(l model.Load, faults []model.Scenario) []string {
+	var all []string
+	for _, f := range faults {
+		if f.Name != l.Fault {
+			continue
+		}
+		for _, e := range f.Events {
+			text := fmt.Sprintf("fault %s: at %s %s", f.Name, e.At, plugin(e.Fault))
+			if e.Heal > 0 {
+				text += fmt.Sprintf(", healed at %s", e.Heal)
+			}
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 // fit cuts what is too long, such as a file's content.

@@ -53,7 +53,11 @@ func (b *builder) describe(l model.Load) (kind, text string) {
 			return KindDatagrams, strings.Join(append(parts, fmt.Sprintf("%s/s datagrams of %s bytes", digits(r.Rate), digits(float64(d.Size)))), ", ")
 		}
 	}
-	return KindRequests, strings.Join(append(parts, sends(l)...), ", ")
+	parts = append(parts, sends(l)...)
+	if l.Fault != "" {
+		parts = append(parts, "under fault "+l.Fault)
+	}
+	return KindRequests, strings.Join(parts, ", ")
 }
 
 // sends says when a load sends requests.
@@ -106,6 +110,11 @@ func (b *builder) main(l model.Load, kind string) []string {
 		}
 	case kind == KindDatagrams:
 		names = []string{"loss", "goodput", "jitter", "reordered", "cpu.gbit.total", "memory.total"}
+	case l.Fault != "":
+		names = []string{
+			"failover.failed", "failover.recovered99", "failover.detected", "failover.slow", "failover.wrong_region",
+			"failback.recovered", "failback.failed", "success", "response.p50",
+		}
 	case l.Search != nil:
 		names = []string{"rate.highest", "response.p50", "response.p99", "cpu.total", "success", "memory.total"}
 	default:
