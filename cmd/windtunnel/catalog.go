@@ -40,9 +40,15 @@ import (
 	"github.com/windtunnel/windtunnel/internal/load/udp"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report/csv"
+	fortioreport "github.com/windtunnel/windtunnel/internal/report/fortio"
+	"github.com/windtunnel/windtunnel/internal/report/hdr"
 	"github.com/windtunnel/windtunnel/internal/report/html"
 	"github.com/windtunnel/windtunnel/internal/report/json"
+	"github.com/windtunnel/windtunnel/internal/report/junit"
+	"github.com/windtunnel/windtunnel/internal/report/latex"
 	"github.com/windtunnel/windtunnel/internal/report/markdown"
+	"github.com/windtunnel/windtunnel/internal/report/openmetrics"
+	"github.com/windtunnel/windtunnel/internal/report/svg"
 	"github.com/windtunnel/windtunnel/internal/report/text"
 	"github.com/windtunnel/windtunnel/internal/sample/wire"
 	"github.com/windtunnel/windtunnel/internal/target/lab"
@@ -99,7 +105,14 @@ func catalog(runtimeDir string) cli.Catalog {
 			{Name: "csv", Summary: "every value of every trial", Format: csv.Format{}},
 			{Name: "html", Summary: "one self-contained page", Format: html.Format{}},
 			{Name: "json", Summary: "the report's model", Format: json.Format{}},
+			{Name: "latex", Summary: "tables for papers", Format: latex.Format{}},
+			{Name: "svg", Summary: "figures for papers", Format: svg.Format{}},
+			{Name: "junit", Summary: "gates and findings as test cases", Format: junit.Format{}},
+			{Name: "openmetrics", Summary: "histograms and metrics for Prometheus", Format: openmetrics.Format{}},
+			{Name: "fortio", Summary: "results for Fortio's page", Format: fortioreport.Format{}},
+			{Name: "hdr", Summary: "latencies as an HdrHistogram log", Format: hdr.Format{}},
 		},
+		Readers:   readers(),
 		Witness:   wire.Witness{},
 		DelayLine: lab.ServeDelayLine,
 		Echo: func(ctx context.Context, listen, identity string, ready func(net.Addr)) error {

@@ -59,7 +59,7 @@ type Catalog struct {
 	DelayLine func(in io.Reader, out io.Writer) error
 }
 
-// Format is a report format: its name is the file's ending too.
+// Format is a report format.
 type Format struct {
 	Name    string
 	Summary string
@@ -165,7 +165,7 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
-		a.runCommand(), a.planCommand(), a.reportCommand(), a.compareCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
+		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
 		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.delayLineCommand(),
 	)
 	for _, c := range root.Commands() {

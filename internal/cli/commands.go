@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -71,9 +72,9 @@ func (a *app) schemaCommand() *cobra.Command {
 }
 
 func (a *app) reportCommand() *cobra.Command {
-	var format, out string
+	var format, out, part string
 	c := &cobra.Command{
-		Use: "report RUN", Short: "Report on a run: text, html, md, csv or json", Args: cobra.ExactArgs(1),
+		Use: "report RUN", Short: "Report on a run, in one of several formats", Args: cobra.ExactArgs(1), Long: a.reportHelp(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.format(format) == nil {
 				return wrong(fmt.Errorf("no format %q; known: %s", format, names(a.catalog.Formats, func(f Format) string { return f.Name })))
@@ -86,15 +87,59 @@ func (a *app) reportCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if out == "" {
+			files, several := a.format(format).(report.Files)
+			switch {
+			case several && (out != "" || part != ""):
+				return a.writeFiles(cmd.Context(), files, m, out, part)
+			case part != "":
+				return wrong(fmt.Errorf("--part %s: %s is one file; leave it out", part, format))
+			case out == "":
 				return a.format(format).Write(cmd.Context(), a.env.Stdout, m)
 			}
 			return a.writeReport(cmd.Context(), m, format, out)
 		},
 	}
 	c.Flags().StringVar(&format, "format", "text", "one of "+names(a.catalog.Formats, func(f Format) string { return f.Name }))
-	c.Flags().StringVarP(&out, "output", "o", "", "file to write instead of standard output")
+	c.Flags().StringVarP(&out, "output", "o", "", "file to write instead of standard output; of latex, svg and fortio without --part, a folder")
+	c.Flags().StringVar(&part, "part", "", "the one file to write, of a format that has several")
 	return c
+}
+
+func (a *app) reportHelp() string {
+	var b strings.Builder
+	b.WriteString("Derives a report from a run's records. The formats are\n\n")
+	for _, f := range a.catalog.Formats {
+		fmt.Fprintf(&b, "  %-12s %s\n", f.Name, f.Summary)
+	}
+	return b.String()
+}
+
+// writeFiles writes a format's files into a folder, or one of them.
+func (a *app) writeFiles(ctx context.Context, f report.Files, m *report.Model, out, part string) error {
+	files, err := f.Files(ctx, m)
+	if err != nil {
+		return err
+	}
+	if part == "" {
+		if err = os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // G301: a report is for others to read
+			return fmt.Errorf("making the folder of the report: %w", err)
+		}
+		for _, file := range files {
+			if err = store.WriteFile(filepath.Join(out, file.Name), file.Data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	i := slices.IndexFunc(files, func(file report.File) bool { return file.Name == part })
+	if i < 0 {
+		return wrong(fmt.Errorf("--part %s: there is no such file; there are %s", part, names(files, func(file report.File) string { return file.Name })))
+	}
+	if out != "" {
+		return store.WriteFile(out, files[i].Data)
+	}
+	_, err = a.env.Stdout.Write(files[i].Data)
+	return err
 }
 
 // format finds a report format by name; nil if there is none.

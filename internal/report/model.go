@@ -310,3 +310,16 @@ type Entry struct {
 type Format interface {
 	Write(ctx context.Context, w io.Writer, m *Model) error
 }
+
+// File is one of several files of a format. Name has no folder in it.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Files is a Format that can also be written as several files, where that is
+// what its readers want: a figure each, a result each.
+type Files interface {
+	Format
+	Files(ctx context.Context, m *Model) ([]File, error)
+}
