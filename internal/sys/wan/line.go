@@ -118,21 +118,27 @@ func (l *line) release() error {
 			what = verdictDrop
 		}
 		l.out = verdict(l.out, l.Queue, what, h.id)
+		const sendAt = 8 << 10
+		if len(l.out) > sendAt || h.duplicate != nil { // the copy must not overtake those before it
+			if err := l.flush(); err != nil {
+				return err
+			}
+		}
 		if h.duplicate != nil {
 			l.copyOut(h.duplicate)
 		}
-		const sendAt = 8 << 10
-		if len(l.out) > sendAt {
-			if err := l.socket.write(l.out); err != nil {
-				return err
-			}
-			l.out = l.out[:0]
-		}
 	}
+	return l.flush()
+}
+
+// flush tells the kernel what becomes of packets.
+func (l *line) flush() error {
 	if len(l.out) == 0 {
 		return nil
 	}
-	return l.socket.write(l.out)
+	err := l.socket.write(l.out)
+	l.out = l.out[:0]
+	return err
 }
 
 // copyOf makes a frame of a packet; nil where it is not known where to.

@@ -31,6 +31,7 @@ type Probe struct {
 type Arrival struct {
 	Number int
 	Delay  time.Duration
+	At     int64 // when the receiver's kernel had it, on CLOCK_REALTIME
 }
 
 // Send sends numbered datagrams at even gaps and returns what came, in that
@@ -70,11 +71,11 @@ func socketIn(ns *sys.Netns) (fd int, err error) {
 
 // listen binds the receiving socket and asks for time stamps.
 func (p Probe) listen(fd int) (port int, err error) {
-	const buffer = 4 << 20
+	const buffer = 32 << 20
 	tick := unix.NsecToTimeval(int64(20 * time.Millisecond)) // how often it looks whether it is over
 	err = errors.Join(
 		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1),
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer),
+		receiveBuffer(fd, buffer),
 		unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &tick),
 		unix.Bind(fd, &unix.SockaddrInet4{Addr: p.Addr.As4()}),
 	)
@@ -89,6 +90,14 @@ func (p Probe) listen(fd int) (port int, err error) {
 		return v4.Port, nil
 	}
 	return 0, fmt.Errorf("listening for probes on %s: no IPv4 socket", p.Addr)
+}
+
+// receiveBuffer asks for more than anybody may have, which root gets.
+func receiveBuffer(fd, bytes int) error {
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, bytes) == nil {
+		return nil
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, bytes)
 }
 
 const probeHeader = 16 // number and time
@@ -128,7 +137,8 @@ func (p Probe) receive(fd int) ([]Arrival, error) {
 			continue
 		}
 		number, sent := int(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:])) //nolint:gosec // as they were sent
-		got = append(got, Arrival{number, time.Duration(stamp(control[:oob]) - sent)})
+		at := stamp(control[:oob])
+		got = append(got, Arrival{number, time.Duration(at - sent), at})
 		first[number] = true
 		if len(first) == p.Count {
 			const straggle = 30 * time.Millisecond // duplicates of the last

@@ -66,11 +66,8 @@ func (q *socket) configure(s Settings, copied uint32) error {
 	if err := unix.Bind(q.fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
-	if unix.SetsockoptInt(q.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, wantedBuffer) != nil {
-		// Not allowed in a user namespace: as much as anybody may have.
-		if err := unix.SetsockoptInt(q.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, wantedBuffer); err != nil {
-			return err
-		}
+	if err := receiveBuffer(q.fd, wantedBuffer); err != nil {
+		return err
 	}
 	if err := unix.SetsockoptInt(q.fd, unix.SOL_NETLINK, unix.NETLINK_NO_ENOBUFS, 1); err != nil {
 		return err

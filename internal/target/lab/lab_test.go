@@ -105,11 +105,6 @@ func TestLimitsOfTheAddressPlan(t *testing.T) {
 		t.Errorf("1001 pods on a node: %v", err)
 	}
 	topology = labtest.Topology(1)
-	topology.Links = []model.Link{{A: "node-0", B: "node-1", Delay: time.Millisecond}}
-	if _, err := lab.Provision(t.Context(), topology); !errors.Is(err, model.ErrUnsupported) {
-		t.Errorf("a link with a delay: %v", err)
-	}
-	topology = labtest.Topology(1)
 	topology.Services[0].Pods = []string{"nobody"}
 	if _, err := lab.Provision(t.Context(), topology); err == nil || !strings.Contains(err.Error(), `"nobody"`) {
 		t.Errorf("a service of an unknown pod: %v", err)

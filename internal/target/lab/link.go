@@ -30,6 +30,21 @@ type measured struct {
 	of map[string][]model.LinkState
 }
 
+func (m *measured) known(name string) []model.LinkState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.of[name]
+}
+
+func (m *measured) keep(name string, states []model.LinkState) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = map[string][]model.LinkState{}
+	}
+	m.of[name] = states
+}
+
 // measureLinks sends probes through every direction, from node to node.
 func (s *site) measureLinks(ctx context.Context) error {
 	name, err := json.Marshal(struct {
@@ -40,10 +55,7 @@ func (s *site) measureLinks(ctx context.Context) error {
 		return fmt.Errorf("naming the links: %w", err)
 	}
 	m := &s.target.measured
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known := m.of[string(name)]; known != nil {
-		s.links.states = known
+	if s.links.states = m.known(string(name)); s.links.states != nil {
 		return nil
 	}
 	before, err := s.links.stats()
@@ -62,10 +74,7 @@ func (s *site) measureLinks(ctx context.Context) error {
 			s.links.states[i].Observed.Lateness = (after[i].Lateness - before[i].Lateness) / time.Duration(n) //nolint:gosec // a small count
 		}
 	}
-	if m.of == nil {
-		m.of = map[string][]model.LinkState{}
-	}
-	m.of[string(name)] = s.links.states
+	m.keep(string(name), s.links.states)
 	return nil
 }
 
@@ -97,7 +106,7 @@ func (s *site) probeLink(ctx context.Context, w direction) (model.LinkObserved, 
 	const (
 		count = 200
 		bytes = 64
-		gap   = 4 * time.Millisecond
+		gap   = 2 * time.Millisecond
 		more  = 2 * time.Second
 	)
 	from, to := s.nodes[w.nodes[0]], s.nodes[w.nodes[1]]

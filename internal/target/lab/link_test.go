@@ -85,9 +85,9 @@ func within(n, count int, share float64) bool {
 
 func TestLinkLossAndDuplicates(t *testing.T) {
 	t.Parallel()
-	const count = 5000
+	const count = 4000
 	site := labtest.Site(t, linked(model.Link{Delay: 5 * time.Millisecond, Loss: 0.02, Duplicate: 0.05}))
-	_, got := probeNodes(t, site, wan.Probe{Count: count, Gap: 100 * time.Microsecond, Bytes: 200, Patience: 500 * time.Millisecond})
+	_, got := probeNodes(t, site, wan.Probe{Count: count, Gap: 200 * time.Microsecond, Bytes: 200, Patience: 500 * time.Millisecond})
 	t.Logf("%+v", got)
 	if !within(got.Lost, count, 0.02) {
 		t.Errorf("%d of %d lost, asked 2 %%", got.Lost, count)
@@ -119,8 +119,8 @@ func TestLinkJitter(t *testing.T) {
 				t.Errorf("p1 is %s", got.P1)
 			}
 			// In order, those that are early wait for those that are late.
-			if !reorder && got.P1 < delay {
-				t.Errorf("p1 is %s: nobody waited", got.P1)
+			if !reorder && got.Mean < delay+jitter/5 {
+				t.Errorf("the mean is %s: nobody waited", got.Mean)
 			}
 			if reorder && (got.P1 > delay-jitter*8/10 || got.P99 < delay+jitter*8/10) {
 				t.Errorf("%s to %s is not spread over 15 to 25 ms", got.P1, got.P99)
@@ -152,10 +152,9 @@ func TestLinkRate(t *testing.T) {
 	site := labtest.Site(t, linked(model.Link{Delay: 5 * time.Millisecond, Rate: rate}))
 	arrivals, got := probeNodes(t, site, wan.Probe{Count: count, Gap: gap, Bytes: size, Patience: time.Second})
 	const headers = 14 + 20 + 8
-	// From the first to the last arrival: when they were sent and how long they took.
-	first, last := arrivals[0], arrivals[len(arrivals)-1]
-	span := time.Duration(last.Number-first.Number)*gap + last.Delay - first.Delay
-	bits := float64((len(arrivals)-1)*(size+headers)) * 8
+	middle := arrivals[len(arrivals)/4 : len(arrivals)*3/4] // when it is full
+	span := time.Duration(middle[len(middle)-1].At - middle[0].At)
+	bits := float64((len(middle)-1)*(size+headers)) * 8
 	t.Logf("%+v; %d came in %s", got, len(arrivals), span)
 	if carried := bits / span.Seconds(); carried < 0.9*rate || carried > 1.1*rate {
 		t.Errorf("it carried %.1f Mbit/s, asked 20", carried/1e6)
