@@ -41,6 +41,7 @@ type WiredSite interface {
 type Wiring struct {
 	Node     string
 	Region   string
+	Network  string       // of the pods; nodes of different networks have no routes to each other's pods
 	Underlay string       // the node's device on the underlay
 	Addr     netip.Addr   // of the node on the underlay
 	MTU      int          // of the underlay, and of everything in the node

@@ -74,8 +74,8 @@ func (s *Site) Claims(mtu int, on func(a, b *Node) string) []model.Claim {
 			if !a.has("client") || !b.has("server") {
 				continue
 			}
-			if a == b {
-				return claims // some of it stays on the node
+			if a == b || a.Network != b.Network {
+				return claims // some of it stays on the node, or takes another way
 			}
 			forms[on(a, b)] = true
 		}

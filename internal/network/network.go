@@ -113,9 +113,9 @@ func (s *Site) untouched() error {
 	return nil
 }
 
-// Others are all nodes but one.
+// Others are all nodes that a node can reach the pods of, but itself.
 func (s *Site) Others(n *Node) []*Node {
-	return slices.DeleteFunc(slices.Clone(s.Nodes), func(o *Node) bool { return o == n })
+	return slices.DeleteFunc(slices.Clone(s.Nodes), func(o *Node) bool { return o == n || o.Network != n.Network })
 }
 
 // In configures the devices of a namespace.

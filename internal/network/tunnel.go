@@ -82,11 +82,11 @@ func (s *Site) Encapsulate(ctx context.Context, t Tunnel) (*Tunnels, error) {
 // kernel makes one device for each other node; of ipip one for all, as Calico
 // does.
 func (t *Tunnels) kernel(n *Node) error {
-	for i, to := range t.site.Nodes {
-		if to == n || !t.Between(n, to) {
+	for _, to := range t.site.Others(n) {
+		if !t.Between(n, to) {
 			continue
 		}
-		d := sys.Tunnel{Name: t.Device(i), Kind: t.Kind, Local: n.Addr, Remote: to.Addr, VNI: t.VNI, MTU: t.MTU, MAC: n.Range.Addr()}
+		d := sys.Tunnel{Name: t.device(to), Kind: t.Kind, Local: n.Addr, Remote: to.Addr, VNI: t.VNI, MTU: t.MTU, MAC: n.Range.Addr()}
 		over := sys.RouteVia{Device: d.Name}
 		switch t.Kind {
 		case "ipip":
@@ -117,12 +117,12 @@ func (t *Tunnels) kernel(n *Node) error {
 	return nil
 }
 
-// Device is the name of the kernel's device for the i-th node.
-func (t *Tunnels) Device(i int) string {
+// device is the name of the kernel's device for what goes to a node.
+func (t *Tunnels) device(to *Node) string {
 	if t.Kind == "ipip" {
 		return "ipip0"
 	}
-	return t.Kind + strconv.Itoa(i)
+	return t.Kind + "-" + strconv.Itoa(slices.Index(t.site.Nodes, to))
 }
 
 // program attaches the BPF program to the node's device on the underlay. The
@@ -152,14 +152,9 @@ func (t *Tunnels) program(n *Node) error {
 // DataPath says what carries the packets, as it is now.
 func (t *Tunnels) DataPath() (string, error) {
 	if t.attached == nil {
-		for i, n := range t.site.Nodes {
-			for k, to := range t.site.Nodes {
-				if i == k || !t.Between(n, to) {
-					continue
-				}
-				if err := t.check(n, to, t.Device(k)); err != nil {
-					return "", err
-				}
+		for _, n := range t.site.Nodes {
+			if err := t.check(n); err != nil {
+				return "", fmt.Errorf("node %s: %w", n.Node, err)
 			}
 		}
 		return "kernel device (" + t.Kind + ")", nil
@@ -167,14 +162,22 @@ func (t *Tunnels) DataPath() (string, error) {
 	return DataPathBPF, nil
 }
 
-// check makes sure that a node's route to another's pods takes the tunnel.
-func (t *Tunnels) check(n, to *Node, want string) error {
+// check makes sure that a node's routes to the others' pods take the tunnels.
+func (t *Tunnels) check(n *Node) error {
 	return In(n.Space, func(net *sys.Net) error {
-		device, _, _, err := net.RouteTo(to.Range)
-		if err == nil && device != want {
-			err = fmt.Errorf("node %s sends what is for the pods of %s over %s, not over %s", n.Node, to.Node, device, want)
+		for _, to := range t.site.Others(n) {
+			if !t.Between(n, to) {
+				continue
+			}
+			device, _, _, err := net.RouteTo(to.Range)
+			if err == nil && device != t.device(to) {
+				err = fmt.Errorf("what is for the pods of %s goes over %s, not over %s", to.Node, device, t.device(to))
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	})
 }
 

@@ -1,0 +1,21 @@
+package geneve
+
+import (
+	"testing"
+
+	"github.com/windtunnel/windtunnel/internal/labtest"
+	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+func TestMain(m *testing.M) { labtest.Main(m, nil) }
+
+func service(*testing.T) model.Layer { return nftservice.Layer{} }
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	labtest.NetworkLayer(t, labtest.NetworkSuite{
+		Plugin: Plugin(), Config: map[string]any{"data_path": "tc-bpf"},
+		Form: "GENEVE, VNI 1, port 6081", Overhead: 50, Segments: true, DataPath: "tc-bpf", Service: service,
+	})
+}

@@ -1,0 +1,58 @@
+// Package routed is the network without bridges and without encapsulation, as
+// Calico makes it: the near end of every pod's veth has a route of its own and
+// answers the pod's ARP (proxy ARP); nodes route to each other's pods.
+package routed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/network"
+	"github.com/windtunnel/windtunnel/internal/sys"
+)
+
+// Name is the layer's name in studies.
+const Name = "routed"
+
+// Config is the layer's configuration in a study.
+type Config struct {
+	MTU network.MTU `json:"mtu,omitempty" jsonschema:"oneof_type=string;integer,default=native"`
+}
+
+// Plugin is the catalog entry.
+func Plugin() model.Plugin[model.Layer] {
+	return model.Plugin[model.Layer]{
+		Name:    Name,
+		Summary: "network: a route a pod and proxy ARP instead of a bridge, as Calico without encapsulation",
+		Config:  Config{},
+		New: func(raw json.RawMessage) (model.Layer, error) {
+			c := Config{MTU: network.Native}
+			err := model.ReadConfig(raw, &c)
+			return &network.Layer{
+				Name: Name, MTU: c.MTU, DataPath: dataPath, Routes: network.Static, Form: network.Always(model.NoEncapsulation),
+				Wire: func(ctx context.Context, s *network.Site) error { return s.Routed(ctx) },
+			}, err
+		},
+	}
+}
+
+// dataPath makes sure that every pod has its route.
+func dataPath(s *network.Site) (string, error) {
+	for _, n := range s.Nodes {
+		for _, p := range n.Ends {
+			err := network.In(n.Space, func(net *sys.Net) error {
+				device, _, _, err := net.RouteTo(network.Host(p.Addr))
+				if err == nil && device != p.Device {
+					err = fmt.Errorf("its route is over %s, not %s", device, p.Device)
+				}
+				return err
+			})
+			if err != nil {
+				return "", fmt.Errorf("pod %s: %w", p.Name, err)
+			}
+		}
+	}
+	return "kernel, a route a pod", nil
+}
