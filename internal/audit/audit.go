@@ -32,11 +32,16 @@ func Judge(e Evidence, rules []Rule) []model.Finding {
 	for _, r := range rules {
 		all = append(all, r.Judge(e)...)
 	}
+	Order(all)
+	return all
+}
+
+// Order puts what weighs more first, and keeps the order of equals.
+func Order(all []model.Finding) {
 	weight := map[model.Severity]int{model.SeverityInvalid: 0, model.SeveritySuspect: 1, model.SeverityNote: 2}
 	slices.SortStableFunc(all, func(a, b model.Finding) int {
 		return cmp.Compare(weight[a.Severity], weight[b.Severity])
 	})
-	return all
 }
 
 // Invalid returns the indexes of the trials whose numbers must not be used.

@@ -19,6 +19,9 @@ type Run struct {
 	ingest.Measurement
 	Name
 	File string
+	// Report is what the tool's own report says of the same run, where there is
+	// one beside the raw data.
+	Report *ingest.Measurement
 }
 
 // NewEvidence makes evidence of what other tools have measured: a trial a run,

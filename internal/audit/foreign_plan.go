@@ -149,18 +149,19 @@ func reportDisagrees() Rule {
 	}
 }
 
-// disagreement compares the figures that must agree to the last digit.
+// disagreement compares what must agree to the last digits.
 func disagreement(r *Run) string {
-	if len(r.Requests) == 0 || r.Result.Tool == nil {
+	if r.Report == nil || r.Report.Result == nil || r.Result.Tool == nil {
 		return ""
 	}
-	low, high := time.Duration(math.MaxInt64), time.Duration(0)
-	for i := range r.Requests {
-		low, high = min(low, r.Requests[i].Latency), max(high, r.Requests[i].Latency)
+	report := r.Report.Result
+	if report.Due != r.Result.Due || report.Succeeded != r.Result.Succeeded {
+		return fmt.Sprintf("%d of %d good in the report, %d of %d in the requests", report.Succeeded, report.Due, r.Result.Succeeded, r.Result.Due)
 	}
-	for name, have := range map[string]time.Duration{"min": low, "max": high} {
-		want, known := r.Result.Tool.Figures[name]
-		if known && (want-have).Abs() > have/1000+time.Microsecond {
+	for _, name := range []string{"min", "mean", "max"} {
+		want, known := report.Tool.Figures[name]
+		have, measured := r.Result.Tool.Figures[name]
+		if known && measured && (want-have).Abs() > have/1000+time.Microsecond {
 			return fmt.Sprintf("%s is %s in the report and %s in the requests", name, want, have)
 		}
 	}

@@ -12,6 +12,9 @@ import (
 )
 
 const (
+	roundTripsName = "latencies at multiples of a round trip"
+	quotaName      = "latency plateau of a CPU quota"
+
 	shortestTrip = 5 * time.Millisecond // shorter ones do not stand out from the work of a server
 	longestTrip  = time.Second
 	tripStep     = 1.002 // of the search; finer than a path's own jitter
@@ -127,7 +130,7 @@ func tripsOf(e Evidence) (Trips, bool) {
 
 func roundTrips() Rule {
 	return SetRule{
-		Name:    "latencies at multiples of a round trip",
+		Name:    roundTripsName,
 		Metrics: []string{"response", "service"},
 		Doc:     "Latencies at one, two and three times the same delay are requests that crossed a long path so often: 1 where only a connection in the pool is far, 2 where two hops are, 3 to 4 where a connection was opened first.",
 		Saved:   "GEO (its 97 and 291 ms 'failover outliers' are servers' connections to the other region's database)",
@@ -194,7 +197,7 @@ const (
 
 func quotaPlateau() Rule {
 	return TrialRule{
-		Name:    "latency plateau of a CPU quota",
+		Name:    quotaName,
 		Metrics: []string{"response", "service", "rate"},
 		Doc:     "A process that its CPU limit stops goes on at the next period of 100 ms: latencies pile up short of 100, 200 and 300 ms, with nothing before.",
 		Saved:   "SIDECAR (p99 of 77, 89, 100 and 190 ms; the baseline's server was throttled, too, and nobody knew)",

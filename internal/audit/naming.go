@@ -71,15 +71,18 @@ const (
 	kindNoise       // a date, or a word such as "run"
 )
 
+func protocols() []string {
+	return []string{"http", "http1", "http2", "h1", "h2", "https", "grpc", "tcp", "udp", "icmp", "tcp4", "quic", "h3"}
+}
+
 func kindOf(w string) kind {
 	const date = 6
-	protocols := []string{"http", "http1", "http2", "h1", "h2", "https", "grpc", "tcp", "udp", "icmp", "tcp4", "quic", "h3"}
 	markers := []string{
 		"run", "runs", "rep", "repetition", "iter", "iteration", "trial", "attempt", "try", "result", "results", "report", "test", "output", "out",
 		"json", "log", "gob", "csv", "txt", "gz", "data", "final", "raw", "hdr", "hgrm", "bin",
 	}
 	switch {
-	case slices.Contains(protocols, w):
+	case slices.Contains(protocols(), w):
 		return kindLoad
 	case slices.Contains(markers, w):
 		return kindNoise
@@ -102,10 +105,12 @@ func kindOf(w string) kind {
 }
 
 // Source is what a run's name is made of: its path without what all paths have
-// in common, the name that the file has for it, and which of the file's runs it is.
+// in common, and the name that the file has for it.
 type Source struct {
 	Path, Name string
-	Place      int
+	// Protocol is what the file says of it, in lower case: where path and name
+	// hold several protocols, the others are of other runs.
+	Protocol string
 	// Fallback is what the load is called where neither path nor name tell.
 	Fallback string
 }
@@ -118,6 +123,9 @@ func Names(sources []Source) []Name {
 	count := map[string]int{}
 	for i, s := range sources {
 		words[i] = Words(withoutEndings(s.Path) + "/" + s.Name)
+		if slices.Contains(words[i], s.Protocol) {
+			words[i] = slices.DeleteFunc(words[i], func(w string) bool { return w != s.Protocol && slices.Contains(protocols(), w) })
+		}
 		for _, w := range slices.Compact(slices.Sorted(slices.Values(words[i]))) {
 			count[w]++
 		}

@@ -1,0 +1,346 @@
+package claims
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/windtunnel/windtunnel/internal/audit"
+	"github.com/windtunnel/windtunnel/internal/ingest"
+)
+
+// matcher finds the runs of a table's rows.
+type matcher struct {
+	all        []subject
+	names      map[string]string
+	vocabulary []string          // words of the runs
+	meaning    map[string]string // of a table's whole cells and words
+	explained  []string
+	loads      map[string]bool // columns that hold rates asked for, not reached
+}
+
+func newMatcher(t Table, all []subject, names map[string]string) *matcher {
+	w := &matcher{all: all, names: names, meaning: map[string]string{}, loads: map[string]bool{}}
+	for _, s := range all {
+		for _, word := range s.Words {
+			if _, err := strconv.ParseFloat(word, 64); err != nil && !slices.Contains(w.vocabulary, word) {
+				w.vocabulary = append(w.vocabulary, word)
+			}
+		}
+	}
+	for i, column := range t.Columns {
+		w.column(t, i, column)
+	}
+	return w
+}
+
+// column learns what a column's cells, and its heading's words, stand for.
+func (w *matcher) column(t Table, i int, column string) {
+	h := parseHeading(column)
+	var cells []string
+	rates := h.metric == "rate"
+	for _, r := range t.Rows {
+		if !slices.Contains(cells, r[i]) {
+			cells = append(cells, r[i])
+		}
+		v, err := strconv.ParseFloat(r[i], 64)
+		rates = rates && err == nil && slices.ContainsFunc(w.all, func(s subject) bool { return w.asks(s, v) })
+	}
+	w.loads[column] = rates
+	switch {
+	case rates:
+	case h.metric != "":
+		for _, word := range h.words {
+			w.learn([]string{word}, "")
+		}
+	default:
+		w.learn(cells, column)
+	}
+}
+
+func (w *matcher) isLoad(column string) bool { return w.loads[column] }
+
+// learn finds what each of some values stands for among the words of the runs,
+// each in the surest way that leaves no doubt; a word stands for one value only.
+func (w *matcher) learn(values []string, column string) {
+	taken := map[string]bool{}
+	var open []string
+	for _, v := range values {
+		if to, ok := w.names[column+"="+v]; ok && column != "" {
+			w.meaning[column+"="+v] = to
+		} else if to, ok := w.names[v]; ok {
+			w.meaning[v] = to
+			taken[to] = true
+		} else if !strings.Contains(v, " ") && w.meaning[v] == "" {
+			open = append(open, v)
+		}
+	}
+	for _, alike := range []func(value, word string) bool{equalWord, partOf, startOf, within, initial} {
+		var left []string
+		for _, v := range open {
+			var fits []string
+			for _, word := range w.vocabulary {
+				if !taken[word] && alike(strings.ToLower(v), word) {
+					fits = append(fits, word)
+				}
+			}
+			if len(fits) != 1 || numeric(v) {
+				left = append(left, v)
+				continue
+			}
+			w.meaning[v], taken[fits[0]] = fits[0], true
+			if fits[0] != strings.ToLower(v) {
+				w.explained = append(w.explained, v+" = "+fits[0])
+			}
+		}
+		open = left
+	}
+}
+
+func numeric(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+func letters(text string) string { return strings.Join(audit.Words(text), "") }
+
+// The ways in which a table's word can be one of the runs', the surest first.
+func equalWord(value, word string) bool { return letters(value) == word }
+
+func partOf(value, word string) bool { return slices.Contains(audit.Words(value), word) }
+
+func startOf(value, word string) bool {
+	const least = 2
+	a, b := strings.TrimRight(letters(value), "0123456789"), word
+	return min(len(a), len(b)) >= least && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
+}
+
+// within says that the letters of the word come in this order in the value:
+// "sea" of "southeast-asia".
+func within(value, word string) bool {
+	const least = 3
+	v := letters(value)
+	if len(word) < least || v == "" || v[0] != word[0] {
+		return false
+	}
+	at := 0
+	for i := range len(v) {
+		if at < len(word) && v[i] == word[at] {
+			at++
+		}
+	}
+	return at == len(word)
+}
+
+func initial(value, word string) bool {
+	const least = 2
+	v := letters(value)
+	return len(v) >= least && len(word) >= least && v[0] == word[0] && word[0] >= 'a'
+}
+
+// asks says whether a run was asked for that rate.
+func (w *matcher) asks(s subject, rate float64) bool {
+	if s.run == nil {
+		return math.Abs(s.outcome.Load.Rate-rate) < 1e-9*rate
+	}
+	asked, ok := s.run.Asked()
+	return ok && math.Abs(asked-rate) < 1e-9*max(rate, 1)
+}
+
+// choose is the runs of a figure; a state says why there are none.
+func (w *matcher) choose(r row, f figure) (chosen []subject, note string, state State) {
+	keep := w.byWords(r, f)
+	if keep == nil {
+		return nil, "", Unknown
+	}
+	if len(r.rates) > 0 {
+		with := keep
+		for _, rate := range r.rates {
+			with = filter(with, func(s subject) bool { return w.asks(s, rate) })
+		}
+		for _, rate := range r.rates {
+			if len(with) == 0 {
+				with = filter(keep, func(s subject) bool { return w.asks(s, rate) })
+			}
+		}
+		keep = with
+	} else if strings.Contains(f.column, "range") || len(r.numbers) > 0 {
+		keep = filter(keep, func(s subject) bool { return s.run == nil || !paced(s.run) })
+	}
+	keep = filter(keep, func(s subject) bool { return planned(s, r) })
+	keep = w.plainest(keep, r)
+	if len(keep) == 0 {
+		return nil, "", Unknown
+	}
+	variants := map[string]bool{}
+	for _, s := range keep {
+		variants[s.Variant+"\x00"+s.Load] = true
+	}
+	if len(variants) > 1 {
+		return nil, "runs of " + strings.ReplaceAll(strings.Join(sortedOf(variants), ", "), "\x00", "/") + " fit", Several
+	}
+	return keep, "", ""
+}
+
+func paced(r *audit.Run) bool { _, ok := r.Asked(); return ok }
+
+func filter(all []subject, keep func(subject) bool) []subject {
+	var out []subject
+	for _, s := range all {
+		if keep(s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// byWords keeps the runs whose words the row and the figure's heading name; nil
+// where a cell names something that no run is.
+func (w *matcher) byWords(r row, f figure) []subject {
+	keep := w.all
+	for _, column := range sortedOf(r.cells) {
+		cell := r.cells[column]
+		if cell == "" {
+			continue
+		}
+		words, known := w.meaning[column+"="+cell]
+		if !known {
+			words, known = w.meaning[cell]
+		}
+		switch {
+		case known:
+			keep = filter(keep, func(s subject) bool { return all(s, words) })
+		case w.loads[column]:
+			rate, _ := strconv.ParseFloat(cell, 64) // they are numbers: that is how it was told
+			keep = filter(keep, func(s subject) bool { return w.asks(s, rate) })
+		case repetition(column):
+			keep = filter(keep, func(s subject) bool { return sameNumber(s.Repetition, cell) })
+		case !numeric(cell) && len(r.numbers) == 0:
+			return nil
+		}
+	}
+	for _, word := range f.words {
+		if to, ok := w.meaning[word]; ok {
+			keep = filter(keep, func(s subject) bool { return all(s, to) })
+		}
+	}
+	for _, phrase := range r.phrases {
+		for _, word := range audit.Words(phrase) {
+			if to := w.oneOf(word); to != "" {
+				keep = filter(keep, func(s subject) bool { return all(s, to) })
+			}
+		}
+	}
+	if len(keep) == 0 {
+		return nil
+	}
+	return keep
+}
+
+// all says whether a run has all words; one with ! before it must be absent.
+func all(s subject, words string) bool {
+	for _, w := range strings.Fields(words) {
+		not := strings.HasPrefix(w, "!")
+		for _, part := range audit.Words(w) {
+			if slices.Contains(s.Words, part) == not {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// oneOf is the word of the runs that a word of a phrase stands for; most stand
+// for none.
+func (w *matcher) oneOf(word string) string {
+	if to, ok := w.names[word]; ok {
+		return to
+	}
+	if slices.Contains(w.vocabulary, word) {
+		return word
+	}
+	const least = 4
+	found := ""
+	stem := strings.TrimRight(word, "0123456789")
+	for _, v := range w.vocabulary {
+		if len(stem) >= least && len(v) >= least && (strings.HasPrefix(v, stem) || strings.HasPrefix(stem, v)) {
+			if found != "" {
+				return ""
+			}
+			found = v
+		}
+	}
+	return found
+}
+
+func repetition(column string) bool {
+	return slices.ContainsFunc(audit.Words(column), func(w string) bool {
+		return slices.Contains([]string{"repetition", "rep", "run", "iteration", "trial", "try"}, w)
+	})
+}
+
+func sameNumber(a, b string) bool {
+	x, errX := strconv.Atoi(a)
+	y, errY := strconv.Atoi(b)
+	return errX == nil && errY == nil && x == y
+}
+
+// planned says that a run's connections and duration are among the row's
+// numbers, where the row has them.
+func planned(s subject, r row) bool {
+	for _, key := range sortedOf(r.cells) {
+		n, unitText, ok := leadingNumber(r.cells[key])
+		words := audit.Words(key)
+		switch {
+		case !ok || s.run == nil:
+		case slices.Contains(words, "connections"):
+			if c := s.outcome.Load.Connections; c > 0 && float64(c) != n {
+				return false
+			}
+		case slices.Contains(words, "duration"):
+			const minute = 60
+			if unitText == "m" || unitText == "min" {
+				n *= minute
+			}
+			if d, known := s.run.Number(ingest.LabelPlanned); known && d != n {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// plainest keeps the runs of the loads that say the least that the row does not:
+// a row that names no CPU limit is of the runs without one.
+func (w *matcher) plainest(keep []subject, r row) []subject {
+	extra := func(s subject) int {
+		n := 0
+		for _, word := range audit.Words(s.Load) {
+			v, _, ok := leadingNumber(word)
+			if ok && v != 0 && !slices.Contains(r.numbers, v) {
+				n++
+			}
+		}
+		return n
+	}
+	if len(r.numbers) == 0 {
+		return keep
+	}
+	least := math.MaxInt
+	for _, s := range keep {
+		least = min(least, extra(s))
+	}
+	return filter(keep, func(s subject) bool { return extra(s) == least })
+}
+
+// rateConflict says that a row names two rates.
+func (w *matcher) rateConflict(r row) string {
+	for _, rate := range r.rates[min(1, len(r.rates)):] {
+		if rate != r.rates[0] {
+			return fmt.Sprintf("%s: the row names %g and %g requests/s", r.label, r.rates[0], rate)
+		}
+	}
+	return ""
+}
