@@ -35,12 +35,11 @@ func formats() []ingest.Format {
 // content is what a file holds, decompressed.
 func content(t *testing.T, path string) []byte {
 	t.Helper()
-	f, err := os.Open(path)
+	zipped, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	in, err := ingest.Unzip(f)
+	in, err := ingest.Unzip(bytes.NewReader(zipped))
 	if err != nil {
 		t.Fatal(err)
 	}

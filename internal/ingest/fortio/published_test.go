@@ -1,6 +1,7 @@
 package fortio
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -18,12 +19,11 @@ const studies = "../testdata/studies"
 
 func open(t *testing.T, path string) []ingest.Measurement {
 	t.Helper()
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	_, all, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
+	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
 	if err != nil {
 		t.Fatal(path, err)
 	}

@@ -1,6 +1,7 @@
 package h2load
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -12,12 +13,11 @@ import (
 
 func open(t *testing.T, name string) *ingest.Measurement {
 	t.Helper()
-	f, err := os.Open("testdata/" + name)
+	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	_, all, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
+	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
 	if err != nil || len(all) != 1 {
 		t.Fatal(name, all, err)
 	}
@@ -37,7 +37,7 @@ func TestReport(t *testing.T) {
 	if r = open(t, "duration.txt").Result; r.Due != 11542 || r.Elapsed != time.Second {
 		t.Errorf("%+v", r)
 	}
-	if m = open(t, "requests.log"); len(m.Requests) != int(m.Result.Due) || m.Started.Year() != 2026 { //nolint:gosec // G115: a few
+	if m = open(t, "requests.log"); len(m.Requests) != int(m.Result.Due) || m.Started.Year() != 2026 {
 		t.Errorf("%d requests of %d, from %s", len(m.Requests), m.Result.Due, m.Started)
 	}
 }

@@ -1,6 +1,7 @@
 package iperf3
 
 import (
+	"bytes"
 	"os"
 	"reflect"
 	"strings"
@@ -11,12 +12,11 @@ import (
 
 func open(t *testing.T, name string) *ingest.Measurement {
 	t.Helper()
-	f, err := os.Open("testdata/" + name)
+	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	_, all, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
+	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
 	if err != nil || len(all) != 1 {
 		t.Fatal(name, all, err)
 	}

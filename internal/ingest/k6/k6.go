@@ -79,13 +79,13 @@ func readPoints(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 	}
 	rd := reader{rec: ingest.NewRecorder(Name, about, model.BasisSent)}
 	parse := rd.csv
-	if head, err := in.Peek(1); err == nil && head[0] == '{' {
+	if head, _ := in.Peek(1); len(head) > 0 && head[0] == '{' {
 		parse = parseJSON
 	}
 	err = ingest.Lines(in, func(line string) error {
-		p, ok, err := parse(line)
-		if err != nil || !ok {
-			return err
+		p, ok, bad := parse(line)
+		if bad != nil || !ok {
+			return bad
 		}
 		return rd.take(p)
 	})
@@ -249,9 +249,11 @@ func (r *reader) csv(line string) (p point, ok bool, err error) {
 		return p, false, fmt.Errorf("%d columns instead of %d", len(f), len(r.columns))
 	}
 	for i, name := range r.columns {
+		if text := p.text(name); text != nil {
+			*text = f[i]
+			continue
+		}
 		switch name {
-		case "metric_name":
-			p.metric = f[i]
 		case "timestamp":
 			p.at, err = strconv.ParseInt(f[i], 10, 64)
 			if err == nil && p.at < 1e15 {
@@ -262,19 +264,16 @@ func (r *reader) csv(line string) (p point, ok bool, err error) {
 			if p.value, bad = strconv.ParseFloat(f[i], 64); bad != nil {
 				return p, false, bad
 			}
-		case "status":
-			p.status = f[i]
-		case "error_code":
-			p.code = f[i]
-		case "error":
-			p.err = f[i]
-		case "url":
-			p.url = f[i]
-		case "proto":
-			p.proto = f[i]
 		}
 	}
 	return p, err == nil, err
+}
+
+// text is where a column goes that is no number.
+func (p *point) text(column string) *string {
+	return map[string]*string{
+		"metric_name": &p.metric, "status": &p.status, "error_code": &p.code, "error": &p.err, "url": &p.url, "proto": &p.proto,
+	}[column]
 }
 
 func parseJSON(line string) (p point, ok bool, err error) {

@@ -1,6 +1,7 @@
 package nighthawk
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -12,12 +13,11 @@ import (
 
 func TestRead(t *testing.T) {
 	t.Parallel()
-	f, err := os.Open("testdata/result.json")
+	data, err := os.ReadFile("testdata/result.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	_, all, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
+	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}

@@ -216,9 +216,9 @@ func record(line string) (q ingest.Record, err error) {
 	}
 	var at, took time.Duration
 	for column, into := range map[int]*time.Duration{start: &at, duration: &took} {
-		s, err := strconv.ParseFloat(f[column], 64)
-		if err != nil {
-			return q, fmt.Errorf("column %d: %w", column+1, err)
+		s, bad := strconv.ParseFloat(f[column], 64)
+		if bad != nil {
+			return q, fmt.Errorf("column %d: %w", column+1, bad)
 		}
 		if *into, err = ingest.Seconds(s); err != nil {
 			return q, fmt.Errorf("column %d: %w", column+1, err)

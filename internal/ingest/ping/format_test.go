@@ -1,6 +1,7 @@
 package ping
 
 import (
+	"bytes"
 	"os"
 	"testing"
 	"time"
@@ -19,12 +20,11 @@ func TestFormat(t *testing.T) {
 		"plain.txt": {due: 5, values: 5, mean: 45 * time.Microsecond},
 		"quiet.txt": {due: 3, mean: 38 * time.Microsecond},
 	} {
-		f, err := os.Open("testdata/" + name)
+		data, err := os.ReadFile("testdata/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, all, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
-		f.Close()
+		_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
 		if err != nil || len(all) != 1 {
 			t.Fatal(name, all, err)
 		}

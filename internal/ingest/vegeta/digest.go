@@ -46,7 +46,7 @@ func (d *digest) merge() {
 	for _, c := range d.fresh {
 		d.weight += c.weight
 	}
-	all := append(d.fresh, d.merged...)
+	all := slices.Concat(d.fresh, d.merged)
 	slices.SortStableFunc(all, func(a, b cluster) int {
 		switch {
 		case a.mean < b.mean:

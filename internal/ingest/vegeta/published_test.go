@@ -1,6 +1,7 @@
 package vegeta
 
 import (
+	"bytes"
 	"encoding/csv"
 	"fmt"
 	"os"
@@ -19,15 +20,14 @@ const studies = "../testdata/studies"
 // open reads a file of the studies, which may be compressed.
 func open(t *testing.T, path string) *ingest.Measurement {
 	t.Helper()
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
-		f, err = os.Open(path + ".gz")
+		data, err = os.ReadFile(path + ".gz")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	_, all, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
+	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
 	if err != nil || len(all) != 1 {
 		t.Fatal(path, len(all), err)
 	}
@@ -53,7 +53,7 @@ func TestFiguresAreVegetas(t *testing.T) {
 		if got.Result.Due != want.Result.Due || got.Result.Succeeded != want.Result.Succeeded || got.Result.BytesReceived != want.Result.BytesReceived {
 			t.Errorf("%s: %d of %d, vegeta says %d of %d", path, got.Result.Succeeded, got.Result.Due, want.Result.Succeeded, want.Result.Due)
 		}
-		if len(got.Requests) != int(got.Result.Due) || !got.Started.Equal(want.Started) { //nolint:gosec // G115: a few hundred
+		if len(got.Requests) != int(got.Result.Due) || !got.Started.Equal(want.Started) {
 			t.Errorf("%s: %d requests from %s, vegeta says %d from %s", path, len(got.Requests), got.Started, want.Result.Due, want.Started)
 		}
 	}
@@ -144,12 +144,11 @@ func milliseconds(d time.Duration) string {
 
 func rows(t *testing.T, name string) (out []map[string]string) {
 	t.Helper()
-	f, err := os.Open(studies + "/published/" + name)
+	data, err := os.ReadFile(studies + "/published/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	all, err := csv.NewReader(f).ReadAll()
+	all, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package wrk
 
 import (
+	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -12,12 +13,11 @@ import (
 
 func all(t *testing.T, name string) []ingest.Measurement {
 	t.Helper()
-	f, err := os.Open("testdata/" + name)
+	data, err := os.ReadFile("testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	_, out, err := ingest.Open(f, []ingest.Format{Format()}, ingest.About{})
+	_, out, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
 	if err != nil {
 		t.Fatal(err)
 	}
