@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -64,9 +65,7 @@ func measurement(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 		t.Note(ingest.FiguresOnly)
 		t.Note(ingest.NoRequests)
 	}
-	for name, v := range rd.figures {
-		t.Figures[name] = v
-	}
+	maps.Copy(t.Figures, rd.figures)
 	rd.losses(out)
 	if out.Due+out.WarmupDue == 0 {
 		return nil, errors.New("reading ping's output: no packet was sent")
@@ -110,18 +109,26 @@ func (r *reader) line(line string) error {
 	return nil
 }
 
+// stamp reads the time of day that -D puts before a line.
+func stamp(line string) (at int64, rest string, told bool, err error) {
+	inner, rest, ok := strings.Cut(line, "] ")
+	if !ok || !strings.HasPrefix(inner, "[") {
+		return 0, line, false, nil
+	}
+	s, micro, _ := strings.Cut(inner[1:], ".")
+	sec, err := strconv.ParseInt(s, 10, 64)
+	frac, err2 := strconv.ParseInt((micro + "000000")[:6], 10, 64)
+	if err = errors.Join(err, err2); err != nil || sec < 0 || sec > 1<<33 || frac < 0 {
+		return 0, line, false, fmt.Errorf("%.100q has no time", line)
+	}
+	return sec*1e9 + frac*1e3, rest, true, nil
+}
+
 // packet reads "[1795272881.66] 64 bytes from 127.0.0.1: icmp_seq=1 ttl=64 time=0.108 ms".
 func (r *reader) packet(line string) error {
-	at, rest := int64(0), line
-	told := false
-	if inner, after, ok := strings.Cut(line, "] "); ok && strings.HasPrefix(inner, "[") {
-		s, micro, _ := strings.Cut(inner[1:], ".")
-		sec, err := strconv.ParseInt(s, 10, 64)
-		frac, err2 := strconv.ParseInt((micro + "000000")[:6], 10, 64)
-		if err = errors.Join(err, err2); err != nil || sec < 0 || sec > 1<<33 || frac < 0 {
-			return fmt.Errorf("%.100q has no time", line)
-		}
-		at, rest, told = sec*1e9+frac*1e3, after, true
+	at, rest, told, err := stamp(line)
+	if err != nil {
+		return err
 	}
 	if strings.Contains(rest, "DUP!") {
 		r.duplicates++
@@ -146,10 +153,11 @@ func (r *reader) packet(line string) error {
 	}
 	r.received++
 	r.rec.Add(ingest.Record{Sent: at - rtt, Done: at, In: size, Out: size})
-	if _, number, ok := strings.Cut(rest, "icmp_seq="); ok && told {
+	if told {
+		_, number, _ := strings.Cut(rest, "icmp_seq=")
 		number, _, _ = strings.Cut(number, " ")
-		seq, _ := strconv.ParseUint(number, 10, 64)                                                                      // of people's interest only
-		r.log.Add(ingest.Request{Seq: seq, Sent: time.Unix(0, at-rtt), Latency: time.Duration(rtt), Bytes: int64(size)}) //nolint:gosec // G115: 32 bits
+		seq, _ := strconv.ParseUint(number, 10, 64) // of people's interest only
+		r.log.Add(ingest.Request{Seq: seq, Sent: time.Unix(0, at-rtt), Latency: time.Duration(rtt), Bytes: int64(size)})
 	}
 	return nil
 }

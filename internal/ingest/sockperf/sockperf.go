@@ -103,6 +103,11 @@ func (r *reader) line(line string) error {
 	if len(f) != columns {
 		return fmt.Errorf("%.100q is no packet: %d columns instead of %d", line, len(f), columns)
 	}
+	return r.packet(f)
+}
+
+// packet reads a number, when it was sent and when it came back, and the round trip.
+func (r *reader) packet(f []string) error {
 	var at [2]int64
 	for i := range at {
 		s, err := strconv.ParseFloat(strings.TrimSpace(f[i+1]), 64)

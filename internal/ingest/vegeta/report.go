@@ -234,7 +234,7 @@ func (f *figures) figure(name string, labels, values []string) (err error) {
 	switch name {
 	case "Status Codes":
 		f.Codes = map[string]uint64{}
-		for _, pair := range strings.Fields(strings.Join(values, " ")) {
+		for pair := range strings.FieldsSeq(strings.Join(values, " ")) {
 			code, n, _ := strings.Cut(pair, ":")
 			if f.Codes[code], err = strconv.ParseUint(n, 10, 48); err != nil {
 				return fmt.Errorf("%.40q is no code with its count", pair)

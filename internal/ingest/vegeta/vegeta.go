@@ -176,7 +176,7 @@ func (a *attack) add(v *result) error {
 	}
 	a.log.Add(ingest.Request{
 		Seq: v.Seq, Sent: v.Timestamp, Latency: v.Latency, Code: int(v.Code), Error: v.Error,
-		Bytes: int64(min(v.BytesIn, math.MaxInt64)), Payload: ingest.Payload(v.Body), //nolint:gosec // G115: cut
+		Bytes: int64(min(v.BytesIn, math.MaxInt64)), Payload: ingest.Payload(v.Body),
 	})
 	if q.Failure == "" && a.response == nil && len(v.Headers) > 0 {
 		a.response = map[string]string{}
@@ -184,6 +184,16 @@ func (a *attack) add(v *result) error {
 			a.response[name] = strings.Join(values, ", ")
 		}
 	}
+	a.span(v)
+	if a.period == 0 {
+		a.rec.Add(q)
+		return nil
+	}
+	return a.hold(q, v.Seq)
+}
+
+// span notes what was asked, and from when to when.
+func (a *attack) span(v *result) {
 	if a.methods == "" && v.URL != "" {
 		a.methods = v.Method + " " + v.URL
 	}
@@ -194,18 +204,18 @@ func (a *attack) add(v *result) error {
 		a.last = v.Timestamp
 	}
 	a.n++
-	if a.period == 0 {
-		a.rec.Add(q)
-		return nil
-	}
+}
+
+// hold keeps a request until the schedule is known.
+func (a *attack) hold(q ingest.Record, seq uint64) error {
 	if len(a.held) == maxKept {
 		return fmt.Errorf("more than %d results; read them without a rate", maxKept)
 	}
-	if v.Seq > 1<<40 || a.period > int64(time.Hour) || v.Seq > uint64(math.MaxInt64/2/max(a.period, 1)) {
-		return fmt.Errorf("result number %d with a period of %s lies beyond any attack", v.Seq, time.Duration(a.period))
+	if seq > 1<<40 || a.period > int64(time.Hour) || seq > uint64(math.MaxInt64/2/max(a.period, 1)) {
+		return fmt.Errorf("result number %d with a period of %s lies beyond any attack", seq, time.Duration(a.period))
 	}
-	a.held, a.seqs = append(a.held, q), append(a.seqs, v.Seq)
-	a.start = min(a.start, q.Sent-int64(v.Seq)*a.period)
+	a.held, a.seqs = append(a.held, q), append(a.seqs, seq)
+	a.start = min(a.start, q.Sent-int64(seq)*a.period)
 	return nil
 }
 

@@ -62,24 +62,10 @@ func (p *report) line(line string) error {
 
 // totals reads the lines that count things.
 func (p *report) totals(line string, f []string) (err error) {
+	if told, err := p.described(line, f); told || err != nil {
+		return err
+	}
 	switch {
-	case strings.HasPrefix(line, "Running ") && strings.Contains(line, " test @ "): // "Running 2s test @ URL"
-		p.begun = true
-		length, url, _ := strings.Cut(strings.TrimPrefix(line, "Running "), " test @ ")
-		p.url = strings.TrimSpace(url)
-		p.planned, err = duration(length)
-	case strings.HasPrefix(line, "  Thread calibration:"):
-		p.calibrated = true
-	case strings.HasPrefix(line, "Requests/sec:"):
-		p.achieved = f[len(f)-1]
-	case f[0] == "Latency" && len(f) == 5: // "Latency   818.67us    3.12ms  30.11ms   94.92%": mean, deviation, maximum
-		if strings.Contains(line, "nan") {
-			return nil
-		}
-		var bad error
-		p.quantiles["mean"], err = duration(f[1])
-		p.quantiles["max"], bad = duration(f[3])
-		return errors.Join(err, bad)
 	case strings.Contains(line, " threads and "): // "1 threads and 8 connections"
 		_, err = fmt.Sscanf(strings.TrimSpace(line), "%d threads and %d connections", &p.threads, &p.connections)
 	case strings.Contains(line, " requests in "): // "62292 requests in 1.00s, 9.03MB read"
@@ -106,6 +92,32 @@ func (p *report) totals(line string, f []string) (err error) {
 		p.status, err = strconv.ParseUint(f[len(f)-1], 10, 63)
 	}
 	return err
+}
+
+// described reads the lines around the totals; false if the line is none of them.
+func (p *report) described(line string, f []string) (told bool, err error) {
+	switch {
+	case strings.HasPrefix(line, "Running ") && strings.Contains(line, " test @ "): // "Running 2s test @ URL"
+		p.begun = true
+		length, url, _ := strings.Cut(strings.TrimPrefix(line, "Running "), " test @ ")
+		p.url = strings.TrimSpace(url)
+		p.planned, err = duration(length)
+	case strings.HasPrefix(line, "  Thread calibration:"):
+		p.calibrated = true
+	case strings.HasPrefix(line, "Requests/sec:"):
+		p.achieved = f[len(f)-1]
+	case f[0] == "Latency" && len(f) == 5: // "Latency   818.67us    3.12ms  30.11ms   94.92%": mean, deviation, maximum
+		if strings.Contains(line, "nan") {
+			return true, nil
+		}
+		var bad error
+		p.quantiles["mean"], err = duration(f[1])
+		p.quantiles["max"], bad = duration(f[3])
+		err = errors.Join(err, bad)
+	default:
+		return false, nil
+	}
+	return true, err
 }
 
 func duration(s string) (time.Duration, error) {
