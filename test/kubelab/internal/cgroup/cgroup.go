@@ -21,6 +21,9 @@ import (
 type Tree struct {
 	Roots   []string
 	Unified bool
+	// Beside is version 2's folder in a hybrid. It has no controllers, but runc
+	// makes groups there, too.
+	Beside []string
 }
 
 // Find reads this process' mounts.
@@ -35,7 +38,7 @@ func Find() (Tree, error) {
 
 // parse prefers version 1 when both are mounted: a hybrid's controllers are there.
 func parse(mountinfo io.Reader) (Tree, error) {
-	var v1, v2 []string
+	var v1, v2, beside []string
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
 		left, right, found := strings.Cut(lines.Text(), " - ")
@@ -50,6 +53,8 @@ func parse(mountinfo io.Reader) (Tree, error) {
 			v1 = append(v1, mount)
 		case after[0] == "cgroup2" && mount == "/sys/fs/cgroup":
 			v2 = []string{mount}
+		case after[0] == "cgroup2":
+			beside = append(beside, mount)
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -60,7 +65,7 @@ func parse(mountinfo io.Reader) (Tree, error) {
 		return Tree{Roots: v2, Unified: true}, nil
 	case len(v1) > 0:
 		slices.Sort(v1)
-		return Tree{Roots: v1}, nil
+		return Tree{Roots: v1, Beside: beside}, nil
 	default:
 		return Tree{}, errors.New("no control groups are mounted below /sys/fs/cgroup: the kubelet cannot run here")
 	}
@@ -161,7 +166,7 @@ func (t Tree) Shares(group string, shares int) error {
 // Left lists what is left of a group, in all hierarchies.
 func (t Tree) Left(group string) []string {
 	var left []string
-	for _, root := range t.Roots {
+	for _, root := range slices.Concat(t.Roots, t.Beside) {
 		_ = filepath.WalkDir(filepath.Join(root, group), func(path string, entry fs.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
 				left = append(left, path)

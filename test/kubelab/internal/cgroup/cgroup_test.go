@@ -3,7 +3,7 @@ package cgroup
 import (
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -12,10 +12,9 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, mounts string
-		roots        []string
-		unified      bool
+		want         Tree
 	}{
-		{"v2", "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", []string{"/sys/fs/cgroup"}, true},
+		{"v2", "30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw", Tree{Roots: []string{"/sys/fs/cgroup"}, Unified: true}},
 		{
 			"hybrid",
 			"30 20 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n" +
@@ -23,14 +22,14 @@ func TestParse(t *testing.T) {
 				"31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid shared:9 - cgroup cgroup rw,cpu,cpuacct\n" +
 				"33 30 0:29 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n" +
 				"34 30 0:28 / /mnt/memory rw - cgroup cgroup rw,memory",
-			[]string{"/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/memory"}, false,
+			Tree{Roots: []string{"/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/memory"}, Beside: []string{"/sys/fs/cgroup/unified"}},
 		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			tree, err := parse(strings.NewReader(test.mounts))
-			if err != nil || !slices.Equal(tree.Roots, test.roots) || tree.Unified != test.unified {
+			if err != nil || !reflect.DeepEqual(tree, test.want) {
 				t.Errorf("%+v, %v", tree, err)
 			}
 		})
@@ -91,4 +90,22 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func TestLeftLooksBeside(t *testing.T) {
+	t.Parallel()
+	controllers, beside := t.TempDir(), t.TempDir()
+	if err := os.MkdirAll(filepath.Join(beside, "lab", "a1", "kubepods"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tree := Tree{Roots: []string{controllers}, Beside: []string{beside}}
+	if left := tree.Left("lab"); len(left) != 3 {
+		t.Errorf("left: %q, want three folders", left)
+	}
+	if err := tree.Remove(t.Context(), "lab"); err != nil {
+		t.Error(err)
+	}
+	if left := tree.Left("lab"); left != nil {
+		t.Errorf("left after removing: %q", left)
+	}
 }
