@@ -161,3 +161,50 @@ func rows(t *testing.T, name string) (out []map[string]string) {
 	}
 	return out
 }
+
+// A file with the text reports of several attacks, as people keep them.
+func TestTextReports(t *testing.T) {
+	t.Parallel()
+	m := open(t, "testdata/report.txt")
+	r := m.Result
+	if r.Due != 50 || r.Succeeded != 36 || r.Failed[model.CauseRefused] != 14 || r.Tool.Figures["p95"] != 189626*time.Microsecond || r.Elapsed != 4900*time.Millisecond {
+		t.Errorf("%+v %v", r, r.Tool.Figures)
+	}
+	text, err := os.ReadFile("testdata/report.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Format().Read(strings.NewReader("# one\n"+string(text)+"\n# two\n"+string(text)), ingest.About{})
+	if err != nil || len(all) != 2 || all[0].Name != "report 1: one" || all[1].Name != "report 2: two" {
+		t.Error(all, err)
+	}
+	for text, want := range map[string]string{
+		"Requests      [total, rate, throughput]         many, 1, 1\n":                                     "line 1",
+		"Requests      [total, rate, throughput]         1, 1, 1\nLatencies  [min, mean] 1s\n":             "line 2: 1 values",
+		"Requests      [total, rate, throughput]         1, 1, 1\n":                                        "Status Codes",
+		"Requests      [total, rate, throughput]         1, 1, 1\nStatus Codes  [code:count]      200:2\n": "2 answers",
+	} {
+		if _, err := Format().Read(strings.NewReader(text), ingest.About{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzReports(f *testing.F) {
+	for _, path := range []string{"testdata/report.json", "testdata/report.txt"} {
+		if data, err := os.ReadFile(path); err == nil {
+			f.Add(data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 {
+			return
+		}
+		all, err := ReadAll(bytes.NewReader(data), ingest.About{})
+		for _, m := range all {
+			if r := m.Result; err != nil || r.Due != r.Succeeded+r.FailedTotal()+r.Unsent {
+				t.Errorf("%+v, %v", r, err)
+			}
+		}
+	})
+}

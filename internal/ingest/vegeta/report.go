@@ -175,7 +175,7 @@ func (t *texts) flush() error {
 	if t.heading != "" {
 		m.Name += ": " + t.heading
 	}
-	t.all = append(t.all, *m)
+	t.all, t.heading = append(t.all, *m), ""
 	return nil
 }
 
@@ -190,8 +190,9 @@ func (t *texts) line(line string) error {
 	f := t.current
 	switch {
 	case strings.HasPrefix(line, "#"):
+		err := t.flush()
 		t.heading = strings.TrimSpace(strings.TrimLeft(line, "#"))
-		return t.flush()
+		return err
 	case f == nil:
 		return nil
 	case strings.HasPrefix(line, "Error Set:"):
