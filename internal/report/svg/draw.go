@@ -54,6 +54,7 @@ func (f *figure) text(x, y float64, anchor, style, text string) {
 const (
 	bold  = `font-weight="bold"`
 	muted = `fill="#555555"`
+	halo  = ` stroke="#ffffff" stroke-width="3" paint-order="stroke"` // keeps lines off text
 	thin  = `stroke="#cccccc" stroke-width="0.7"`
 	axisC = `stroke="#333333" stroke-width="1"`
 )
@@ -144,7 +145,8 @@ func (s scale) at(v float64) float64 {
 // ticks are round values within the scale: 1, 2, 5 of every decade, or fewer
 // where that is too many.
 func (s scale) ticks(most int) []float64 {
-	if !s.log {
+	const narrow = 1.7
+	if !s.log || s.hi < s.lo*narrow {
 		return s.even(most)
 	}
 	var all []float64

@@ -42,9 +42,9 @@ func effects(m *report.Model, l report.Load) *figure {
 		f.line(s.at(tick), top, s.at(tick), y, thin)
 		f.text(s.at(tick), y+line-3, "middle", "", strconv.FormatFloat(tick, 'g', 3, 64)+"×") //nolint:mnd // digits
 	}
-	f.body.Write(rows.body.Bytes())
 	f.line(s.at(1), top, s.at(1), y, axisC)
 	f.line(s.from, y, s.to, y, axisC)
+	f.body.Write(rows.body.Bytes())
 	f.text((s.from+s.to)/2, y+2*line-4, "middle", muted, "less than the baseline ← ratio, log scale → more") //nolint:mnd // the middle
 	f.text(8, y+3*line-4, "start", muted, "Filled: a difference is shown. Open, ~: none is. Grey: the noise floor, from the A/A control.")
 	f.height = y + 3*line + 4
@@ -82,9 +82,9 @@ func (f *figure) effect(m *report.Model, l report.Load, name string, s scale, al
 	}
 	if floor != nil {
 		far := max(floor.Hi, 1/floor.Lo)
-		f.rect(s.at(1/far), y+4, s.at(far)-s.at(1/far), float64(len(rows))*line+line-6, `fill="#dddddd"`)
+		f.rect(s.at(1/far), y+line, s.at(far)-s.at(1/far), float64(len(rows))*line, `fill="#999999" fill-opacity="0.35"`)
 	}
-	f.text(8, y+line-5, "start", bold, d.Label)
+	f.text(8, y+line-5, "start", bold+halo, d.Label)
 	y += line
 	for _, v := range rows {
 		c := m.Comparison(v.Name, l.Name, name)
@@ -177,6 +177,9 @@ func (f *figure) valueAxis(x, y scale, unit metric.Unit, most int) {
 
 // tickText drops the zeros of a round value: "2.00 ms" is "2 ms".
 func tickText(unit metric.Unit, v float64) string {
+	if v == 0 {
+		return "0"
+	}
 	number, suffix, _ := strings.Cut(report.FormatValue(unit, v), " ")
 	if strings.Contains(number, ".") {
 		number = strings.TrimRight(strings.TrimRight(number, "0"), ".")

@@ -48,10 +48,10 @@ func overTime(m *report.Model, l report.Load) *figure {
 	f.text(8, 2*line, "start", muted, what)
 	x := scale{lo: 0, hi: end, from: yAxis, to: width - 12}
 	y.lo, y.hi = room(y)
-	top := 2*line + 14
+	top := 3*line + 4
 	for _, t := range tracks {
 		f.panel(t, x, y, top, unit, looks(m)[t.variant])
-		top += panel + 2*line - 8
+		top += panel + 2*line + 2
 	}
 	f.text((x.from+x.to)/2, top+2, "middle", muted, "seconds since the window opened") //nolint:mnd // the middle
 	f.height = top + line/2
