@@ -15,7 +15,10 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-const maxWarnings = 20
+const (
+	maxWarnings = 20
+	maxCodes    = 1000
+)
 
 // printed is what one run has printed so far.
 type printed struct {
@@ -130,6 +133,7 @@ func (l *log) line(line string) error {
 	if strings.HasPrefix(line, "Fortio ") && strings.Contains(line, " queries per second") {
 		err := l.end()
 		l.run = &printed{line: l.n}
+		l.run.RunType, l.run.RetCodes = "HTTP", map[string]uint64{}
 		return errors.Join(err, l.run.head(line))
 	}
 	p := l.run
@@ -165,7 +169,6 @@ func (p *printed) head(line string) error {
 	if qps == "0" || strings.HasPrefix(qps, "-") {
 		p.RequestedQPS = "max"
 	}
-	p.RunType, p.RetCodes = "HTTP", map[string]uint64{}
 	return nil
 }
 
@@ -249,7 +252,10 @@ func (l *log) named(name, rest string) (err error) {
 			p.RunType = "GRPC " + kind
 		}
 		n, _, _ := strings.Cut(rest, " ")
-		p.RetCodes[what], err = strconv.ParseUint(n, 10, 48)
+		if len(p.RetCodes) >= maxCodes {
+			return fmt.Errorf("more than %d codes", maxCodes)
+		}
+		p.RetCodes[strings.Clone(what)], err = strconv.ParseUint(n, 10, 48)
 	}
 	return err
 }
