@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net"
 	"os"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
@@ -32,6 +31,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
 	"github.com/windtunnel/windtunnel/internal/layer/routed"
 	"github.com/windtunnel/windtunnel/internal/layer/vxlan"
+	"github.com/windtunnel/windtunnel/internal/layer/wireguard"
 	"github.com/windtunnel/windtunnel/internal/load/grpc"
 	"github.com/windtunnel/windtunnel/internal/load/http1"
 	"github.com/windtunnel/windtunnel/internal/load/http2"
@@ -51,6 +51,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/report/svg"
 	"github.com/windtunnel/windtunnel/internal/report/text"
 	"github.com/windtunnel/windtunnel/internal/sample/wire"
+	userspace "github.com/windtunnel/windtunnel/internal/sys/wireguard"
 	"github.com/windtunnel/windtunnel/internal/target/lab"
 	"github.com/windtunnel/windtunnel/studies"
 )
@@ -64,6 +65,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			routed.Plugin(),
 			macvlan.Plugin(),
 			vxlan.Plugin(),
+			wireguard.Plugin(),
 			ipip.Plugin(),
 			gre.Plugin(),
 			geneve.Plugin(),
@@ -115,8 +117,10 @@ func catalog(runtimeDir string) cli.Catalog {
 		Readers:   readers(),
 		Witness:   wire.Witness{},
 		DelayLine: lab.ServeDelayLine,
-		Echo: func(ctx context.Context, listen, identity string, ready func(net.Addr)) error {
-			return echo.Serve(ctx, echo.Options{Listen: listen, Identity: identity, Ready: ready})
+		WireGuard: userspace.Serve,
+		Echo: func(ctx context.Context, o cli.EchoOptions) error {
+			plant := echo.Plant{Delay: o.PlantDelay, Fail: o.PlantFail, Burn: o.PlantBurn}
+			return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant})
 		},
 	}
 	for _, s := range studies.List() {

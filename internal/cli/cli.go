@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -53,10 +52,17 @@ type Catalog struct {
 	Readers   []ingest.Format // of other tools' results
 	Studies   []Study
 	Witness   runner.Witness
-	// Echo serves until the context ends; ready is told where it listens.
-	Echo func(ctx context.Context, listen, identity string, ready func(net.Addr)) error
+	// Kube makes the target of real clusters; nil in the program that does
+	// without Kubernetes' libraries. There KubeProgram goes on as the one that
+	// has them, and returns only if that cannot be found.
+	Kube        func(k model.Kube, o KubeOptions) KubeTarget
+	KubeProgram func(args []string) error
+	// Echo serves until the context ends.
+	Echo func(ctx context.Context, o EchoOptions) error
 	// DelayLine emulates the lab's links until its input ends.
 	DelayLine func(in io.Reader, out io.Writer) error
+	// WireGuard carries a node's packets until its input ends.
+	WireGuard func(in io.Reader, out io.Writer) error
 }
 
 // Format is a report format.
@@ -166,7 +172,7 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
 		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.delayLineCommand(),
+		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.delayLineCommand(), a.wireguardCommand(),
 	)
 	for _, c := range root.Commands() {
 		c.Args = inputError(c.Args)

@@ -1,13 +1,26 @@
 package cli
 
 import (
+	"errors"
 	"net"
+	"time"
 
 	"github.com/spf13/cobra"
 )
 
+// EchoOptions are what the echo server is started with.
+type EchoOptions struct {
+	Listen   string
+	Identity string
+	// What is planted in every request.
+	PlantDelay time.Duration
+	PlantFail  float64 // share
+	PlantBurn  time.Duration
+	Ready      func(net.Addr) // is told where it listens
+}
+
 func (a *app) echoCommand() *cobra.Command {
-	var listen, identity string
+	var o EchoOptions
 	c := &cobra.Command{
 		Use: "echo", Short: "Serve what `load` can load: HTTP/1.1, h2c, gRPC, TCP and UDP on one port", Args: cobra.NoArgs,
 		Long: `Serves until ctrl-C, on one port: HTTP/1.1 and HTTP/2 without TLS, gRPC, and what
@@ -20,12 +33,22 @@ tcp:// and udp:// loads ask for.
 Every answer carries the header x-windtunnel-identity.`,
 		Example: `  windtunnel echo
   windtunnel echo --listen :9000 --identity server-1`,
+		PreRunE: func(*cobra.Command, []string) error {
+			if !(o.PlantFail >= 0 && o.PlantFail <= 1) || o.PlantDelay < 0 || o.PlantBurn < 0 {
+				return wrong(errors.New("--plant-fail is a share from 0 to 1, --plant-delay and --plant-burn are not negative"))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.catalog.Echo(cmd.Context(), listen, identity, a.listening)
+			return a.catalog.Echo(cmd.Context(), o)
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
-	c.Flags().StringVar(&identity, "identity", "echo", "`name` that is stamped on every answer as x-windtunnel-identity")
+	c.Flags().StringVar(&o.Listen, "listen", "127.0.0.1:8080", "`address` to listen on; port 0 takes a free one")
+	c.Flags().StringVar(&o.Identity, "identity", "echo", "`name` that is stamped on every answer as x-windtunnel-identity")
+	c.Flags().DurationVar(&o.PlantDelay, "plant-delay", 0, "`time` that every answer waits: an effect of a known size, to prove measurements by")
+	c.Flags().Float64Var(&o.PlantFail, "plant-fail", 0, "`share` of requests that are answered with status 503, from 0 to 1")
+	c.Flags().DurationVar(&o.PlantBurn, "plant-burn", 0, "CPU `time` that every request costs besides")
+	o.Ready = a.listening
 	return c
 }
 

@@ -3,7 +3,6 @@
 package echo
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,28 +16,38 @@ import (
 const Name = "echo"
 
 // App runs one echo server in every pod of every service.
-type App struct{}
+type App struct {
+	planted map[string]Plant // by pod
+}
 
-var _ model.App = App{}
+var (
+	_ model.App      = App{}
+	_ model.Portable = App{}
+)
+
+// CheckTarget is nil: the server is this program, which is wherever pods are.
+func (App) CheckTarget(string) error { return nil }
 
 // Plugin is the catalog entry.
 func Plugin() model.Plugin[model.App] {
 	return model.Plugin[model.App]{
 		Name:    Name,
 		Summary: "our own HTTP/1.1 and h2c server; stamps its identity on every answer",
+		Config:  Config{},
 		New: func(config json.RawMessage) (model.App, error) {
-			if s := string(bytes.TrimSpace(config)); s != "" && s != "null" && s != "{}" {
-				return nil, fmt.Errorf("echo takes no configuration, not %s", s)
-			}
-			return App{}, nil
+			planted, err := parse(config)
+			return App{planted}, err
 		},
 	}
 }
 
 // Deploy starts the servers; they end with the site. It returns before they
 // listen: the ready gate waits for that.
-func (App) Deploy(ctx context.Context, s model.Site) (model.Endpoints, error) {
+func (a App) Deploy(ctx context.Context, s model.Site) (model.Endpoints, error) {
 	var all model.Endpoints
+	if err := unknownPods(a.planted, s.Topology()); err != nil {
+		return all, err
+	}
 	for _, blueprint := range s.Topology().Services {
 		svc, err := s.Service(blueprint.Name)
 		if err != nil {
@@ -46,7 +55,7 @@ func (App) Deploy(ctx context.Context, s model.Site) (model.Endpoints, error) {
 		}
 		all.Service = svc.Name
 		for _, name := range svc.Pods {
-			b, err := start(ctx, s, name, svc.TargetPort)
+			b, err := a.start(ctx, s, name, svc.TargetPort)
 			if err != nil {
 				return all, fmt.Errorf("deploying echo in pod %s: %w", name, err)
 			}
@@ -59,7 +68,7 @@ func (App) Deploy(ctx context.Context, s model.Site) (model.Endpoints, error) {
 	return all, nil
 }
 
-func start(ctx context.Context, s model.Site, name string, port uint16) (model.Backend, error) {
+func (a App) start(ctx context.Context, s model.Site, name string, port uint16) (model.Backend, error) {
 	pod, err := s.Pod(name)
 	if err != nil {
 		return model.Backend{}, err
@@ -71,7 +80,7 @@ func start(ctx context.Context, s model.Site, name string, port uint16) (model.B
 	}
 	_, err = pod.Start(ctx, model.Process{
 		Name: Name, Component: model.ComponentApp,
-		Command: []string{"{self}", "echo", "--listen", netip.AddrPortFrom(all, port).String(), "--identity", name},
+		Command: append([]string{"{self}", "echo", "--listen", netip.AddrPortFrom(all, port).String(), "--identity", name}, a.planted[name].arguments()...),
 	})
 	return model.Backend{Pod: name, Identity: name, Addr: netip.AddrPortFrom(pod.Addr(), port)}, err
 }

@@ -20,6 +20,7 @@ const (
 	grpcInvalidArgument = 3
 	grpcNotFound        = 5
 	grpcUnimplemented   = 12
+	grpcUnavailable     = 14
 )
 
 // prefixBytes come before each message of gRPC: whether it is compressed, and
@@ -37,8 +38,8 @@ func isGRPC(r *http.Request) bool {
 }
 
 // answerGRPC answers a call: of the echo service, of health checks, or of
-// reflection, by which clients learn what there is.
-func (s *server) answerGRPC(w http.ResponseWriter, r *http.Request) {
+// reflection, by which clients learn what there is; or fails it.
+func (s *server) answerGRPC(w http.ResponseWriter, r *http.Request, fail bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
 	h.Set(headerIdentity, s.identity)
@@ -46,7 +47,11 @@ func (s *server) answerGRPC(w http.ResponseWriter, r *http.Request) {
 		h.Set(headerPeer, peer)
 	}
 	status := grpcUnimplemented
-	switch method := r.URL.Path[1:]; method {
+	method := r.URL.Path[1:]
+	if fail {
+		status, method = grpcUnavailable, ""
+	}
+	switch method {
 	case echopb.MethodUnary:
 		status = echoMessage(w, r.Body)
 	case echopb.MethodServerStream:

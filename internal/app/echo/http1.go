@@ -20,6 +20,7 @@ type http1 struct {
 	in       *bufio.Reader
 	out      *bufio.Writer
 	identity string
+	plant    *plant
 	fixed    []byte // the whole answer to GET /
 	line     []byte // of the request: kept, as the reader overwrites it
 }
@@ -88,7 +89,8 @@ func (r *request) plain() bool {
 
 // answer writes the answer; that to a plain GET / is ready made.
 func (h *http1) answer(r *request) error {
-	if r.plain() {
+	fail := h.plant.meet()
+	if r.plain() && !fail {
 		_, err := h.out.Write(h.fixed)
 		return err
 	}
@@ -98,6 +100,9 @@ func (h *http1) answer(r *request) error {
 		return err
 	}
 	c := choose(method, path, sent)
+	if fail {
+		c = content{http.StatusServiceUnavailable, 0, http.NoBody}
+	}
 	if _, err = h.out.Write(h.head(c.status, c.size, r)); err != nil || method == http.MethodHead {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Listen   string // host:port; port 0 takes a free one
 	Identity string // stamped on every answer
+	Plant    Plant  // what is done to every request besides
 	// Ready, if set, is called with the address once the server listens.
 	Ready func(addr net.Addr)
 }
@@ -60,7 +61,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	s := &server{identity: o.Identity, h2: newHandover(ln.Addr()), clock: flow.NewClock()}
+	s := &server{identity: o.Identity, h2: newHandover(ln.Addr()), clock: flow.NewClock(), plant: newPlant(o.Plant)}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // ends Accept
 	defer stop()
@@ -107,6 +108,7 @@ type server struct {
 	h2       *handover
 	clock    flow.Clock
 	places   flow.Places
+	plant    *plant
 }
 
 // connection serves HTTP/1.1, or what else the client begins with: no HTTP/1.1
@@ -125,6 +127,7 @@ func (s *server) connection(ctx context.Context, c net.Conn) {
 	}
 	defer c.Close() //nolint:errcheck // all that can be sent has been
 	h := newHTTP1(s.identity, in, c)
+	h.plant = s.plant
 	for h.exchange() {
 	}
 }
@@ -185,8 +188,9 @@ func (s *server) serveHTTP2() *http.Server {
 }
 
 func (s *server) answerHTTP2(w http.ResponseWriter, r *http.Request) {
+	fail := s.plant.meet()
 	if isGRPC(r) {
-		s.answerGRPC(w, r)
+		s.answerGRPC(w, r, fail)
 		return
 	}
 	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -195,6 +199,9 @@ func (s *server) answerHTTP2(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := choose(r.Method, r.URL.Path, sent)
+	if fail {
+		c = content{http.StatusServiceUnavailable, 0, http.NoBody}
+	}
 	h := w.Header()
 	h.Set("Server", serverName)
 	h.Set(headerIdentity, s.identity)
