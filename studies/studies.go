@@ -14,6 +14,8 @@ var (
 	nginx []byte
 	//go:embed capacity.yaml
 	capacity []byte
+	//go:embed wan.yaml
+	wan []byte
 )
 
 var regexQuestion = regexp.MustCompile(`(?m)^question: (.+)$`)
@@ -27,7 +29,7 @@ type Builtin struct {
 
 // List returns all built-in studies, the one to begin with first.
 func List() []Builtin {
-	return []Builtin{builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity)}
+	return []Builtin{builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity), builtin("wan", wan)}
 }
 
 func builtin(name string, data []byte) Builtin {

@@ -31,6 +31,7 @@ func Serve(in io.Reader, out io.Writer) error {
 
 func open(wanted []Line) (lines []*line, ready Ready, err error) {
 	calm()
+	leadGroup()
 	if ready.Schedule, err = hurry(); err != nil {
 		return nil, ready, err
 	}

@@ -299,9 +299,10 @@ func (s *site) startDelayLine(lines []wan.Line) error {
 	if l.group, err = s.cgroup.Sub("links"); err != nil {
 		return err
 	}
-	// When CPUs are short it goes before all that it carries.
-	const weight = 32
-	if err = l.group.Weigh(weight); err != nil {
+	// When CPUs are short it goes before all that it carries, and on version 2,
+	// where it is weighed with the lab, the lab before others.
+	const weight = 64
+	if err = errors.Join(l.group.Weigh(weight), s.cgroup.Weigh(weight), s.target.group.Weigh(weight)); err != nil {
 		return err
 	}
 	own, err := l.group.Sub(DelayLine)
@@ -314,7 +315,7 @@ func (s *site) startDelayLine(lines []wan.Line) error {
 	}
 	l.log = &ring{max: maxLogBytes}
 	l.process, err = sys.Start(sys.Command{
-		Argv: []string{self, DelayLine}, Env: []string{searchPath}, Netns: s.fabric, CPUs: s.cpus(false), Group: own, Output: l.log, Piped: true,
+		Argv: []string{self, DelayLine}, Env: []string{searchPath}, Netns: s.fabric, CPUs: s.cpus(false), Group: own.Unweighed(), Output: l.log, Piped: true,
 	})
 	if err != nil {
 		return err
