@@ -58,18 +58,22 @@ func layers() map[string][]string {
 		"internal/compare":  {"internal/model", "internal/stats", "internal/metric", "internal/store", "internal/report", "internal/manifest"},
 		"internal/history":  {"internal/stats", "internal/metric", "internal/store", "internal/report", "internal/manifest"},
 		"internal/sample/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
-		"internal/target/":  {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
+		"internal/podside":  {"internal/sys"},
+		"internal/image":    {},
+		"internal/target/":  {"internal/podside", "internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
 		"internal/network":  {"internal/model", "internal/sys", "internal/sys/"},
 		"internal/layer/":   {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/network"},
 		"internal/fault/":   {"internal/model", "internal/hist", "internal/sys"},
 		"internal/app/":     {"internal/model", "internal/hist", "internal/sys", "internal/flow", "internal/echopb"},
-		"internal/cli":      {"internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report", "internal/manifest", "internal/compare", "internal/history", "internal/audit", "internal/claims"},
+		"internal/cli":      {"internal/podside", "internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/summary", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report", "internal/manifest", "internal/compare", "internal/history", "internal/audit", "internal/claims"},
 		"internal/summary":  {"internal/model", "internal/hist", "internal/metric", "internal/audit"},
 		"internal/labtest":  {"internal/"},
 		"internal/archtest": {},
 		"studies":           {},
 		"cmd/windtunnel":    {"internal/", "studies"},
+		"cmd/image":         {"internal/image"},
 		"bench/engine":      {"internal/"},
+		"bench/prove":       {"internal/"},
 	}
 }
 
@@ -84,7 +88,7 @@ func impure() []string {
 
 // plugins are the folders whose sub-folders are plug-ins.
 func plugins() []string {
-	return []string{"layer", "target", "load", "app", "report", "driver", "fault"}
+	return []string{"layer", "target", "load", "app", "report", "driver", "ingest", "fault"}
 }
 
 type pkg struct {
@@ -104,7 +108,7 @@ func root(t *testing.T) string {
 
 func load(t *testing.T) map[string]pkg {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,Imports", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-tags", "kube", "-json=ImportPath,Dir,Imports", "./...")
 	cmd.Dir = root(t)
 	out, err := cmd.Output()
 	if err != nil {
