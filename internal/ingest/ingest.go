@@ -1,5 +1,7 @@
 // Package ingest turns what other tools have measured into our own results.
-// Each format is a folder below with a README and one function:
+// Each tool is a folder below with a README and a Format, its catalog entry,
+// which recognises and reads all that the tool writes; Open finds the right one.
+// Those that drivers use also have
 //
 //	Read(r io.Reader, about ingest.About) (*model.LoadResult, error)
 //
