@@ -7,7 +7,7 @@ LINT_VERSION  := 2.15.0
 ENVOY := .tools/envoy/envoy/_bin/envoy
 LINT  := .tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema clean kubelab kubelab-down test-kubelab e2e-kubelab
+.PHONY: help build run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,12 @@ bench-engine: build ## measure the load engine beside its peers, and write docs/
 
 bench-lab: ## measure the lab: 1,000 pods on 10 nodes
 	$(GO) test -run '^$$' -bench ThousandPods -benchtime 5x ./internal/target/lab
+
+bpf: ## compile the BPF programs again (only for those who change them; the result is committed)
+	@scripts/need clang clang
+	@test -e /usr/include/bpf/bpf_helpers.h || scripts/need bpf_helpers.h libbpf-dev
+	@scripts/need llvm-strip llvm
+	$(GO) generate ./internal/sys/bpf
 
 schema: build ## write schema/study.schema.json from the catalog
 	bin/windtunnel schema > schema/study.schema.json

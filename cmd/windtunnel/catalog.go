@@ -123,6 +123,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant})
 		},
 	}
+	c.StudyFiles = studies.Files()
 	for _, s := range studies.List() {
 		c.Studies = append(c.Studies, cli.Study{Name: s.Name, Question: s.Question, Data: s.Data})
 	}

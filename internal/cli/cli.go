@@ -51,7 +51,9 @@ type Catalog struct {
 	Formats   []Format
 	Readers   []ingest.Format // of other tools' results
 	Studies   []Study
-	Witness   runner.Witness
+	// StudyFiles are what built-in studies may name.
+	StudyFiles fs.FS
+	Witness    runner.Witness
 	// Kube makes the target of real clusters; nil in the program that does
 	// without Kubernetes' libraries. There KubeProgram goes on as the one that
 	// has them, and returns only if that cannot be found.
@@ -172,7 +174,7 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
 		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.delayLineCommand(), a.wireguardCommand(),
+		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.wireguardCommand(),
 	)
 	for _, c := range root.Commands() {
 		c.Args = inputError(c.Args)

@@ -22,6 +22,8 @@ type Layer struct {
 	DataPath func(s *Site) (string, error)
 	// Routes is where nodes' routes to other nodes' pods come from.
 	Routes string
+	// More reads back what only this layer has to tell; nil: nothing.
+	More func(s *Site) (model.Ledger, error)
 	// Form is what traffic between two nodes is carried in; see Claims.
 	Form func(a, b *Node) string
 
@@ -74,7 +76,12 @@ func (l *Layer) Observe(context.Context, model.Site) (model.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.site.Ledger(Observed{DataPath: path, Overhead: l.Headers, Routes: l.Routes})
+	ledger, err := l.site.Ledger(Observed{DataPath: path, Overhead: l.Headers, Routes: l.Routes})
+	if err != nil || l.More == nil {
+		return ledger, err
+	}
+	more, err := l.More(l.site)
+	return append(ledger, more...), err
 }
 
 // Static is where routes come from that the layer itself has entered.

@@ -20,7 +20,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang -target bpfel -go-package bpf -cflags "-O2 -Wall -Werror" tunnel tunnel.c
+//go:generate go run github.com/cilium/ebpf/cmd/bpf2go -cc clang -target bpfel -go-package bpf -cflags "-O2 -Wall -Werror" tunnel tunnel.c -- -I/usr/include/x86_64-linux-gnu -I/usr/include/aarch64-linux-gnu
 
 // Mode is the format on the wire.
 type Mode uint32
