@@ -12,16 +12,26 @@ import (
 	"github.com/windtunnel/windtunnel/internal/cli"
 )
 
-// TestStudiesInTheDocs plans every example of docs/studies.md. Those after the
+// TestStudiesInTheDocs plans every example of these pages. Those after the
 // first, which is a whole study, replace the keys that they have.
 func TestStudiesInTheDocs(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/studies.md")
+	for page, least := range map[string]int{"studies.md": 12, "faults.md": 1} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			planAll(t, page, least)
+		})
+	}
+}
+
+func planAll(t *testing.T, page string, least int) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	examples := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(text, -1)
-	if len(examples) < 12 {
+	if len(examples) < least {
 		t.Fatalf("%d examples", len(examples))
 	}
 	dir := t.TempDir()
