@@ -21,7 +21,7 @@ func run() int {
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())), Version: version(), Now: time.Now,
 		StderrTerminal: term.IsTerminal(int(os.Stderr.Fd())), Lookup: net.DefaultResolver.LookupNetIP,
-	}, catalog(os.Getenv("XDG_RUNTIME_DIR")))
+	}, withKube(catalog(os.Getenv("XDG_RUNTIME_DIR"))))
 }
 
 // version is the module's, or the commit that it was built from.

@@ -35,6 +35,7 @@ func (a *app) planCommand() *cobra.Command {
 	}
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random order, instead of the study's")
 	c.Flags().IntVar(&o.blocks, "blocks", 0, "number of blocks, instead of the study's (at least 6)")
+	o.target.add(c)
 	return c
 }
 
@@ -365,10 +366,17 @@ func probe[T any](ctx context.Context, name string, build func(json.RawMessage) 
 }
 
 func (a *app) cleanCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "clean", Short: "Remove what killed runs have left on this host", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			removed, err := a.catalog.Lab.Sweep()
+	var f targetFlags
+	c := &cobra.Command{
+		Use: "clean", Short: "Remove what killed runs have left on this host, or in clusters", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			sweep := func() ([]string, error) { return a.catalog.Lab.Sweep() }
+			if f.target == model.TargetKube {
+				sweep = func() ([]string, error) { return a.cleanKube(cmd.Context(), f) }
+			} else if f.target != "" && f.target != model.TargetLab {
+				return wrong(fmt.Errorf("--target %s: there are lab and kube", f.target))
+			}
+			removed, err := sweep()
 			for _, r := range removed {
 				a.printf("removed %s\n", r)
 			}
@@ -378,6 +386,8 @@ func (a *app) cleanCommand() *cobra.Command {
 			return err
 		},
 	}
+	f.add(c)
+	return c
 }
 
 func (a *app) versionCommand() *cobra.Command {

@@ -31,6 +31,7 @@ type runOptions struct {
 	seed        uint64
 	blocks      int
 	quiet       bool
+	target      targetFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -52,6 +53,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random order, instead of the study's")
 	c.Flags().IntVar(&o.blocks, "blocks", 0, "number of blocks, instead of the study's (at least 6)")
 	c.Flags().BoolVar(&o.quiet, "quiet", false, "no progress, only the result")
+	o.target.add(c)
 	return c
 }
 
@@ -60,6 +62,9 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	job, err := a.prepare(args, o)
 	if err != nil {
 		return err
+	}
+	if job.plan.Study.Target == model.TargetKube {
+		return a.runKube(ctx, job, o)
 	}
 	if err = a.check(ctx, job.plan.Study); err != nil {
 		return err
@@ -71,7 +76,7 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	if !inside {
 		return silent(code) // the same command has run inside
 	}
-	err = a.runInside(ctx, job, o)
+	err = a.runInside(ctx, job, o, place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness})
 	return errors.Join(err, a.catalog.Lab.Close())
 }
 
@@ -110,7 +115,7 @@ func (a *app) prepare(args []string, o runOptions) (job, error) {
 // parse reads a study; files that it names are in the folder or below it.
 func (a *app) parse(source string, data []byte, folder string, o runOptions) (model.Study, error) {
 	known := a.known()
-	known.ReadFile = func(name string) ([]byte, error) { return readFile(filepath.Join(folder, name)) }
+	known.ReadFile = a.fileReader(source, folder)
 	s, err := study.Parse(source, data, known)
 	if err != nil {
 		return s, wrong(err)
@@ -126,6 +131,9 @@ func (a *app) parse(source string, data []byte, folder string, o runOptions) (mo
 	}
 	if o.seed != 0 {
 		s.Design.Seed = o.seed
+	}
+	if s, err = o.target.apply(s); err != nil {
+		return s, wrong(err)
 	}
 	return s, nil
 }
@@ -241,9 +249,16 @@ func (a *app) stack(v model.Variant) ([]model.Layer, error) {
 	return layers, nil
 }
 
-// runInside carries the plan out, from within the lab.
-func (a *app) runInside(ctx context.Context, j job, o runOptions) error {
-	w, finished, err := a.open(j)
+// place is where a run's trials are made.
+type place struct {
+	target  model.Target
+	host    model.Host
+	witness runner.Witness // nil: nobody watches the wire there
+}
+
+// runInside carries the plan out; on the lab, from within it.
+func (a *app) runInside(ctx context.Context, j job, o runOptions, at place) error {
+	w, finished, err := a.open(j, at.host)
 	if err != nil {
 		return err
 	}
@@ -261,7 +276,7 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions) error {
 	}
 	progress := newProgress(a.env, o.quiet, j.plan)
 	end, runErr := runner.Run(ctx, runner.Settings{
-		Plan: j.plan, Target: a.catalog.Lab, App: theApp, Stack: a.stack, Driver: a.driver, Fault: a.fault, Witness: a.catalog.Witness, Sink: w,
+		Plan: j.plan, Target: at.target, App: theApp, Stack: a.stack, Driver: a.driver, Fault: a.fault, Witness: at.witness, Sink: w,
 		Finished: finished, Calibrated: calibrated, Frozen: frozen, Stop: a.stopRule(j), Progress: progress, SampleEvery: sampleEvery,
 	})
 	progress.close()
@@ -284,11 +299,14 @@ func (a *app) stopped(j job, err error) error {
 		a.complain("windtunnel: interrupted; nothing is left running, and what was measured is kept.\nContinue with: windtunnel run --resume %s\n", j.dir)
 		return silent(ExitFailed)
 	}
+	if errors.Is(err, model.ErrTarget) {
+		a.complain("windtunnel: the target failed; what was measured is kept.\nContinue with: windtunnel run --resume %s\n", j.dir)
+	}
 	return err
 }
 
-func (a *app) open(j job) (w *store.Writer, finished []model.Outcome, err error) {
-	session := store.Session{Started: a.env.Now().UTC(), Version: a.env.Version, Host: a.catalog.Lab.Host(), Resumed: j.earlier != nil}
+func (a *app) open(j job, host model.Host) (w *store.Writer, finished []model.Outcome, err error) {
+	session := store.Session{Started: a.env.Now().UTC(), Version: a.env.Version, Host: host, Resumed: j.earlier != nil}
 	if j.earlier != nil {
 		if w, err = store.Resume(j.earlier); err != nil {
 			return nil, nil, err

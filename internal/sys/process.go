@@ -208,3 +208,12 @@ func (p *Process) kill() error {
 	<-p.done
 	return err
 }
+
+// Become goes on as another program, with this one's number, files and
+// environment; it returns only if that does not exist.
+func Become(path string, args []string) error {
+	if err := unix.Exec(path, append([]string{path}, args...), os.Environ()); err != nil {
+		return fmt.Errorf("going on as %s: %w", path, err)
+	}
+	return nil
+}

@@ -27,6 +27,7 @@ var (
 	_ model.Layer    = Layer{}
 	_ model.Fronter  = Layer{}
 	_ model.Observer = Layer{}
+	_ model.Portable = Layer{}
 )
 
 // Plugin is the catalog entry.
@@ -43,13 +44,21 @@ func Plugin() model.Plugin[model.Layer] {
 	}
 }
 
+// CheckTarget is nil: on the lab the layer is rules on the nodes, on Kubernetes
+// the cluster's own Service.
+func (Layer) CheckTarget(string) error { return nil }
+
 // Front returns the service's virtual address.
 func (Layer) Front(svc model.Service) []netip.AddrPort {
 	return []netip.AddrPort{netip.AddrPortFrom(svc.VIP, svc.Port)}
 }
 
-// Deploy puts the rules on every node.
-func (Layer) Deploy(_ context.Context, s model.Site) (func(context.Context) error, error) {
+// Deploy puts the rules on every node; where a site can make services by
+// itself, it does.
+func (Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
+	if own, ok := s.(model.ServiceSite); ok {
+		return own.Expose(ctx)
+	}
 	rules, err := rules(s)
 	if err != nil {
 		return nil, err
@@ -129,7 +138,10 @@ func (Layer) Claims() []model.Claim { return nil }
 
 // Observe reads the live rules of all nodes back, with how many connections
 // each endpoint was given.
-func (Layer) Observe(_ context.Context, s model.Site) (model.Ledger, error) {
+func (Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error) {
+	if own, ok := s.(model.ServiceSite); ok {
+		return own.Exposed(ctx, Name)
+	}
 	nodes, err := nodes(s)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,38 @@
+// Command image makes the image of pods of the target kube: `make image`.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/windtunnel/windtunnel/internal/image"
+)
+
+func main() {
+	binary := flag.String("binary", "bin/windtunnel", "static executable for Linux")
+	out := flag.String("o", "bin/windtunnel-image.tar", "tarball to write, an OCI layout")
+	name := flag.String("name", "localhost/windtunnel:latest", "name of the image")
+	architecture := flag.String("arch", runtime.GOARCH, "architecture of the executable")
+	flag.Parse()
+	if err := write(*binary, *out, *name, *architecture); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+	fmt.Printf("%s: %s for linux/%s\n", *out, *name, *architecture)
+}
+
+func write(binary, out, name, architecture string) error {
+	program, err := os.ReadFile(binary)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := image.Write(&b, program, name, architecture); err != nil {
+		return err
+	}
+	const mode = 0o644
+	return os.WriteFile(out, b.Bytes(), mode)
+}

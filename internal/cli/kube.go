@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/study"
+)
+
+// KubeTarget is the target of real clusters.
+type KubeTarget interface {
+	model.Target
+	// Open connects, makes the run's namespaces, and tries that a site of the
+	// topology can be made.
+	Open(ctx context.Context, t model.Topology) error
+	Host() model.Host
+	// Sweep removes what killed runs have left in the clusters.
+	Sweep(ctx context.Context) (removed []string, err error)
+	Close(ctx context.Context) error
+}
+
+// KubeOptions are what the target of real clusters is told besides the study.
+type KubeOptions struct {
+	Kubeconfig string
+	Version    string
+	Run        string
+	Earlier    model.Ledger // of a session that is continued
+}
+
+// targetFlags say where trials run, instead of the study.
+type targetFlags struct {
+	target     string
+	contexts   []string
+	namespace  string
+	image      string
+	kubeconfig string
+}
+
+func (f *targetFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.target, "target", "", "where trials run, instead of the study's: lab (this host) or kube (real clusters)")
+	c.Flags().StringSliceVar(&f.contexts, "context", nil, "contexts of the kubeconfig, in the order of the topology's clusters (default the current one)")
+	c.Flags().StringVar(&f.namespace, "namespace", "", "namespace that exists, to work in (default one of the run's own)")
+	c.Flags().StringVar(&f.image, "image", "", "image of the pods (default the one of make image)")
+	c.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, then ~/.kube/config)")
+}
+
+// apply changes a study to run where the flags say.
+func (f *targetFlags) apply(s model.Study) (model.Study, error) {
+	if f.target != "" && f.target != s.Target {
+		if !slices.Contains([]string{model.TargetLab, model.TargetKube}, f.target) {
+			return s, fmt.Errorf("--target %s: there are lab and kube", f.target)
+		}
+		s.Target, s.Kube = f.target, nil
+	}
+	if s.Target != model.TargetKube {
+		if len(f.contexts) > 0 || f.namespace != "" || f.image != "" || f.kubeconfig != "" {
+			return s, errors.New("--context, --namespace, --image and --kubeconfig are for --target kube")
+		}
+		return study.OnTarget(s)
+	}
+	k := model.Kube{}
+	if s.Kube != nil {
+		k = *s.Kube
+	}
+	if len(f.contexts) > 0 {
+		k.Contexts = f.contexts
+	}
+	if f.namespace != "" {
+		k.Namespace = f.namespace
+	}
+	if f.image != "" {
+		k.Image = f.image
+	}
+	s.Kube = &k
+	return study.OnTarget(s)
+}
+
+// checkKube says what of a study does not work on real clusters, all at once.
+func (a *app) checkKube(s model.Study) error {
+	var errs []error
+	portable := func(what string, plugin any) {
+		p, ok := plugin.(model.Portable)
+		if !ok {
+			errs = append(errs, &model.UnsupportedError{
+				What: what + " on the target kube", Missing: "it works inside this host's network namespaces only",
+				Hint: "give the variant targets: [lab], so that it is left out on kube, or run the study with --target lab",
+			})
+			return
+		}
+		if err := p.CheckTarget(model.TargetKube); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	app, err := a.newApp(s)
+	if err != nil {
+		return err
+	}
+	portable("the app "+s.App.Kind, app)
+	for _, v := range s.Variants {
+		layers, err := a.stack(v)
+		if err != nil {
+			return err
+		}
+		for i, l := range layers {
+			portable(fmt.Sprintf("the layer %s of variant %s", v.Stack[i].Kind, v.Name), l)
+		}
+	}
+	for _, l := range s.Loads {
+		if l.Driver != "" {
+			errs = append(errs, &model.UnsupportedError{
+				What: "the driver " + l.Driver + " on the target kube", Missing: "outside tools are not in the pods' image",
+				Hint: "leave driver out: our own engine then sends the load",
+			})
+		}
+	}
+	if len(s.Faults) > 0 {
+		errs = append(errs, &model.UnsupportedError{
+			What: "faults on the target kube", Missing: "harms are done to this host's namespaces and processes", Hint: "run the study with --target lab",
+		})
+	}
+	return errors.Join(errs...)
+}
+
+// runKube carries a run out on real clusters.
+func (a *app) runKube(ctx context.Context, j job, o runOptions) (err error) {
+	if err = a.checkKube(j.plan.Study); err != nil {
+		return err
+	}
+	if a.catalog.Kube == nil {
+		return a.catalog.KubeProgram(a.env.Args)
+	}
+	options := KubeOptions{Kubeconfig: o.target.kubeconfig, Version: a.env.Version, Run: j.plan.Study.Name}
+	if j.earlier != nil {
+		for i := range j.earlier.Outcomes {
+			options.Earlier = append(options.Earlier, j.earlier.Outcomes[i].Ledger...)
+		}
+	}
+	target := a.catalog.Kube(*j.plan.Study.Kube, options)
+	if !o.quiet {
+		a.complain("making the run's place in the clusters, and one site on trial\n")
+	}
+	if err = target.Open(ctx, j.plan.Study.Topology); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, target.Close(context.WithoutCancel(ctx))) }()
+	return a.runInside(ctx, j, o, place{target: target, host: target.Host()})
+}
+
+// cleanKube removes what killed runs have left in clusters.
+func (a *app) cleanKube(ctx context.Context, f targetFlags) ([]string, error) {
+	if a.catalog.Kube == nil {
+		return nil, a.catalog.KubeProgram(a.env.Args)
+	}
+	k := model.Kube{Contexts: f.contexts, Namespace: f.namespace, Image: f.image}
+	return a.catalog.Kube(k, KubeOptions{Kubeconfig: f.kubeconfig, Version: a.env.Version}).Sweep(ctx)
+}
