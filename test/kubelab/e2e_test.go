@@ -412,7 +412,7 @@ func (e e2e) apply(t *testing.T) {
 
 func (e e2e) load(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "echo")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./pods/echo")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", binary, "./pods/echo")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -136,9 +136,6 @@ func use(ctx context.Context, l lab.Lab, command string, args []string) error {
 		return l.Pause(ctx, processName(args[0]), args[1], d)
 	case command == "in" && len(args) >= 2:
 		c, err := l.Inside(ctx, args[0], args[1:]...)
-		if err == nil {
-			c.Env = append(os.Environ(), "PATH="+initd.Path)
-		}
 		return attached(c, err)
 	default:
 		return fmt.Errorf("unknown command, or wrong number of arguments: %s\n%s", command, usage)

@@ -25,9 +25,6 @@ import (
 	"github.com/windtunnel/windtunnel/test/kubelab/internal/unit"
 )
 
-// Path is where a unit's programs are looked for.
-const Path = unit.Bin + ":" + unit.Bin + "/cni:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // Run is the life of a unit's first process.
 func Run(ctx context.Context, f Folders, log *slog.Logger) error {
 	spec, err := unit.Read(f.Root)
@@ -47,7 +44,7 @@ func Run(ctx context.Context, f Folders, log *slog.Logger) error {
 	if err := enter(f); err != nil {
 		return err
 	}
-	if err := os.Setenv("PATH", Path); err != nil {
+	if err := os.Setenv("PATH", unit.Path); err != nil {
 		return fmt.Errorf("setting PATH: %w", err)
 	}
 	s := &supervisor{log: log, running: map[int]chan<- syscall.WaitStatus{}}
@@ -125,7 +122,7 @@ func (s *supervisor) start(path string, args []string, files []uintptr) (<-chan 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{
-		Dir: "/", Files: files, Env: []string{"PATH=" + Path, "HOME=/root"},
+		Dir: "/", Files: files, Env: []string{"PATH=" + unit.Path, "HOME=/root"},
 	})
 	if err != nil {
 		return nil, err

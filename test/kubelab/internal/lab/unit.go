@@ -176,5 +176,7 @@ func (l Lab) Inside(ctx context.Context, name string, args ...string) (*exec.Cmd
 		return nil, err
 	}
 	args = append([]string{"-t", fmt.Sprint(id.PID), "-m", "-n", "-p", "-u", "-i", "--"}, args...)
-	return exec.CommandContext(ctx, "nsenter", args...), nil
+	command := exec.CommandContext(ctx, "nsenter", args...)
+	command.Env = append(os.Environ(), "PATH="+unit.Path)
+	return command, nil
 }

@@ -63,7 +63,7 @@ func (l Lab) load(ctx context.Context, n plan.Node, path string, args []string) 
 	if err != nil {
 		return fmt.Errorf("importing %s into %s: %w: %s", path, n.Name, err, strings.TrimSpace(string(said)))
 	}
-	l.Log.Info("loaded", "node", n.Name, "image", strings.TrimSpace(string(said)))
+	l.Log.Info("loaded", "node", n.Name, "archive", path)
 	return nil
 }
 

@@ -19,6 +19,9 @@ const (
 	Conf   = "/kubelab/conf"   // the unit's files, and its Spec
 )
 
+// Path is where a unit's programs are looked for.
+const Path = Bin + ":" + Bin + "/cni:/usr/sbin:/usr/bin:/sbin:/bin"
+
 const specFile = "unit.json"
 
 // Spec is a unit.
