@@ -35,7 +35,7 @@ func Netem(attrs netlink.QdiscAttrs, s Settings) *netlink.Netem {
 func netemLimit(s Settings) uint32 {
 	const packet, least = 1500 * 8, 32
 	n := float64(s.Rate) / packet * (s.Delay + s.Jitter + rateBuffer).Seconds()
-	return uint32(min(max(math.Ceil(n), least), maxHeld))
+	return uint32(min(max(math.Round(n), least), maxHeld))
 }
 
 func micros(d time.Duration) uint32 {
