@@ -109,3 +109,13 @@ func TestLeftLooksBeside(t *testing.T) {
 		t.Errorf("left after removing: %q", left)
 	}
 }
+
+func FuzzParse(f *testing.F) {
+	f.Add("30 20 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw")
+	f.Add(" - \n -  - ")
+	f.Fuzz(func(t *testing.T, mounts string) {
+		if tree, err := parse(strings.NewReader(mounts)); err == nil && len(tree.Roots) == 0 {
+			t.Error("nothing found, and no error")
+		}
+	})
+}

@@ -67,3 +67,13 @@ func TestReadOfNonsense(t *testing.T) {
 		}
 	}
 }
+
+func FuzzParseStat(f *testing.F) {
+	f.Add("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20")
+	f.Add(") ")
+	f.Fuzz(func(t *testing.T, stat string) {
+		if state, start, ok := parseStat(stat); ok && (state == "" || start == "") {
+			t.Errorf("%q: state %q, start %q", stat, state, start)
+		}
+	})
+}
