@@ -3,7 +3,8 @@
 package studies
 
 import (
-	_ "embed" // the studies are part of the program
+	"embed"
+	"io/fs"
 	"regexp"
 )
 
@@ -16,9 +17,14 @@ var (
 	capacity []byte
 	//go:embed wan.yaml
 	wan []byte
+	//go:embed published/*.csv
+	files embed.FS
 )
 
 var regexQuestion = regexp.MustCompile(`(?m)^question: (.+)$`)
+
+// Files are what built-in studies name: published tables.
+func Files() fs.FS { return files }
 
 // Builtin is a study that comes with the program.
 type Builtin struct {

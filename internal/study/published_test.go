@@ -2,12 +2,14 @@ package study
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/studies"
 )
 
 // another is a study beside which something is published.
@@ -157,6 +159,40 @@ func TestPublishedProblems(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v\nwant %s", entry, err, name)
 		}
+	}
+}
+
+// The published tables that come with the program can be read, and mapped.
+func TestPublishedFiles(t *testing.T) {
+	t.Parallel()
+	known := catalog()
+	known.ReadFile = func(name string) ([]byte, error) { return fs.ReadFile(studies.Files(), name) }
+	for name, want := range map[string]struct {
+		entry string
+		cells int
+	}{
+		"geo-success":  {`where: {clusters: "1", location: australia}, variant: {column: method, names: {mcs-mci: direct, istio-asm: envoy}}, load: {column: rps, names: {"10": low, "100": high}}, columns: {success_percent: {metric: success, unit: "%"}}`, 4},
+		"geo-latency":  {`where: {location: australia}, load: {column: rps, names: {"10": low}}, columns: {median_mcs_ms: {metric: response.p50, unit: ms, variant: direct}, median_asm_ms: {metric: response.p50, unit: ms, variant: envoy}}`, 2},
+		"bookinfo":     {`where: {endpoint: api}, variant: {column: mesh, names: {kubernetes: direct, istio: envoy}}, load: {column: users, names: {"300": low, "500": high}}, columns: {response_time_ms: {metric: response.mean, unit: ms}, cpu_percent: {unit: "%", incomparable: of something unsaid}}`, 8},
+		"multicluster": {`where: {environment: aws-eks}, variant: {column: mesh, names: {istio: envoy}}, columns: {p99_ms: {metric: service.p99, unit: ms, load: low}}`, 1},
+		"sidecar":      {`where: {protocol: http, connections: "4"}, variant: {column: mesh, names: {baseline: direct, istio: envoy}}, load: {column: rate, names: {"120": low, "1000": high}}, columns: {p99_9_lo_ms: {metric: response.p99.9, unit: ms}, p99_9_hi_ms: {metric: response.p99.9, unit: ms}}`, 4},
+	} {
+		text := another + "published:\n  - source: " + name + "\n    table: {file: published/" + name + ".csv}\n    map: {" + want.entry + "}\n"
+		s, err := Parse("another.yaml", []byte(text), known)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := s.Published[0].Cells; len(got) != want.cells {
+			t.Errorf("%s: %d cells, want %d: %v", name, len(got), want.cells, got)
+		}
+	}
+	data, err := fs.ReadFile(studies.Files(), "published/cni-claims.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := readTable(string(data)); err != nil || len(rows) < 10 {
+		t.Errorf("cni-claims: %d rows, %v", len(rows), err)
 	}
 }
 

@@ -37,7 +37,8 @@ type result struct {
 	Sizes                   histogram
 	HeaderSizes             histogram
 	SocketCount             uint64
-	RunID                   int64
+	URL                     string // shown as what was loaded
+	Jitter, Uniform         bool
 }
 
 // histogram is in seconds.
@@ -102,7 +103,7 @@ func (Format) Files(_ context.Context, m *report.Model) ([]report.File, error) {
 // merge joins the trials that the report uses.
 func merge(m *report.Model, v report.Variant, l report.Load, kind string) (result, bool) {
 	good, bad := &hist.Histogram{}, &hist.Histogram{}
-	out := result{RunType: "HTTP", RetCodes: map[string]uint64{}, RequestedQPS: "max", Version: "windtunnel " + m.Run.Version, RunID: 0}
+	out := result{RunType: "HTTP", RetCodes: map[string]uint64{}, RequestedQPS: "max", Version: "windtunnel " + m.Run.Version, URL: l.Text}
 	blocks := 0
 	for _, r := range m.Results {
 		if r.Variant != v.Name || r.Trial.Load != l.Name || r.State != "done" {
