@@ -1,15 +1,17 @@
 // Package wire says what really is on the wire: it reads the first bytes of
 // every TCP connection that leaves or enters the client's node, and names the
-// protocol that they speak.
+// protocol that they speak; and it names what the pods' packets are carried in.
 package wire
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 	"github.com/windtunnel/windtunnel/internal/sys/packet"
 )
 
@@ -20,34 +22,129 @@ const Name = "wire"
 const device = "eth0"
 
 // Witness watches the underlay of the node that holds a pod. Traffic between
-// pods of one node does not pass there and is not seen.
+// pods of one node does not pass there and is not seen. Where the underlay
+// shows sealed packets only, what they hold is read where the node seals them.
 type Witness struct{}
 
 // Watch begins to watch; stop ends it and returns what was seen. stop must be
 // called, whatever becomes of ctx.
 func (Witness) Watch(_ context.Context, s model.Site, pod string) (stop func() (model.Ledger, error), err error) {
-	socket, err := listen(s, pod)
+	node, err := nodeOf(s, pod)
 	if err != nil {
 		return nil, err
 	}
-	var seen watch
-	done := make(chan error, 1)
-	go func() { done <- socket.Receive(seen.packet) }()
+	outer, err := listen(node, device)
+	if err != nil {
+		return nil, err
+	}
+	var inner *listener
+	tunnel, err := tunnelOf(s, node)
+	if err == nil && tunnel != "" {
+		inner, err = listen(node, tunnel)
+	}
+	if err != nil {
+		return nil, errors.Join(err, outer.stop())
+	}
+	outer.nodes = underlay(s)
 	return func() (model.Ledger, error) {
-		err := socket.Stop()
-		if err != nil {
-			err = errors.Join(err, socket.Close()) // ends Receive, too
+		err := errors.Join(outer.stop(), inner.stop())
+		spoken := outer.spoken()
+		if spoken == "" && inner != nil {
+			spoken = inner.spoken()
 		}
-		err = errors.Join(err, <-done, socket.Close())
-		ledger := model.Ledger{{Layer: Name, Key: model.FactMTU, Value: strconv.Itoa(socket.MTU()), Source: model.SourceConfig}}
-		if spoken := seen.spoken(); spoken != "" {
-			ledger = append(ledger, model.Fact{Layer: Name, Key: model.FactWireProtocol, Value: spoken, Source: model.SourceWire})
+		ledger := model.Ledger{{Layer: Name, Key: model.FactMTU, Value: strconv.Itoa(outer.socket.MTU()), Source: model.SourceConfig}}
+		for _, f := range [][2]string{{model.FactEncapsulation, outer.carriers()}, {model.FactWireProtocol, spoken}} {
+			if f[1] != "" {
+				ledger = append(ledger, model.Fact{Layer: Name, Key: f[0], Value: f[1], Source: model.SourceWire})
+			}
 		}
 		return ledger, err
 	}, nil
 }
 
-func listen(s model.Site, pod string) (*packet.Socket, error) {
+// listener gathers what passes one device.
+type listener struct {
+	carried
+	socket *packet.Socket
+	done   chan error
+}
+
+// listen begins to gather.
+func listen(node model.Namespace, device string) (*listener, error) {
+	l := &listener{done: make(chan error, 1)}
+	err := node.InNetwork(func() (err error) {
+		l.socket, err = packet.Listen(device)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("node %s: %w", node.Name(), err)
+	}
+	go func() { l.done <- l.socket.Receive(l.packet) }()
+	return l, nil
+}
+
+// stop ends gathering; what has come is taken into account. No listener is fine.
+func (l *listener) stop() error {
+	if l == nil {
+		return nil
+	}
+	err := l.socket.Stop()
+	if err != nil {
+		err = errors.Join(err, l.socket.Close()) // ends Receive, too
+	}
+	return errors.Join(err, <-l.done, l.socket.Close())
+}
+
+// underlay are the addresses of all nodes.
+func underlay(s model.Site) map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	if wired, ok := s.(model.WiredSite); ok {
+		for _, w := range wired.Wiring() {
+			all[w.Addr] = true
+		}
+	}
+	return all
+}
+
+// tunnelOf is the device through which a node reaches other nodes' pods, where
+// that is not the underlay's; "": there is none.
+func tunnelOf(s model.Site, node model.Namespace) (name string, err error) {
+	wired, ok := s.(model.WiredSite)
+	if !ok {
+		return "", nil
+	}
+	all := wired.Wiring()
+	var network string
+	for _, w := range all {
+		if w.Node == node.Name() {
+			network = w.Network
+		}
+	}
+	err = node.InNetwork(func() error {
+		net, err := sys.OpenHere()
+		if err != nil {
+			return err
+		}
+		defer net.Close()
+		for _, w := range all {
+			if w.Node == node.Name() || w.Network != network || name != "" {
+				continue
+			}
+			over, _, _, err := net.RouteTo(w.Range)
+			if err != nil {
+				return err
+			}
+			if over != device {
+				name = over
+			}
+		}
+		return nil
+	})
+	return name, err
+}
+
+// nodeOf finds the node that holds a pod.
+func nodeOf(s model.Site, pod string) (model.Namespace, error) {
 	nodes, ok := s.(model.NodeSite)
 	if !ok {
 		return nil, &model.UnsupportedError{What: "watching the wire", Missing: "this target's nodes have no network namespace to watch in"}
@@ -56,17 +153,5 @@ func listen(s model.Site, pod string) (*packet.Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	node, err := nodes.Node(name)
-	if err != nil {
-		return nil, err
-	}
-	var socket *packet.Socket
-	err = node.InNetwork(func() (err error) {
-		socket, err = packet.Listen(device)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("node %s: %w", name, err)
-	}
-	return socket, nil
+	return nodes.Node(name)
 }

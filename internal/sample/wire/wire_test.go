@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,10 +21,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/windtunnel/windtunnel/internal/labtest"
+	"github.com/windtunnel/windtunnel/internal/layer/wireguard"
 	"github.com/windtunnel/windtunnel/internal/model"
+	userspace "github.com/windtunnel/windtunnel/internal/sys/wireguard"
 )
 
-func TestMain(m *testing.M) { labtest.Main(m, nil) }
+func TestMain(m *testing.M) {
+	labtest.Main(m, labtest.Commands{wireguard.Name: func([]string) int {
+		if userspace.Serve(os.Stdin, os.Stdout) != nil {
+			return 1
+		}
+		return 0
+	}})
+}
 
 // tap keeps what is written to a connection.
 type tap struct {
@@ -267,7 +277,7 @@ func TestWitness(t *testing.T) {
 	_, answer := handshake(t, tls.VersionTLS13)
 	mtu := model.Fact{Layer: Name, Key: model.FactMTU, Value: "1400", Source: model.SourceConfig}
 	seen := func(v string) model.Ledger {
-		return model.Ledger{mtu, {Layer: Name, Key: model.FactWireProtocol, Value: v, Source: model.SourceWire}}
+		return model.Ledger{mtu, {Layer: Name, Key: model.FactEncapsulation, Value: model.NoEncapsulation, Source: model.SourceWire}, {Layer: Name, Key: model.FactWireProtocol, Value: v, Source: model.SourceWire}}
 	}
 	for _, tt := range []struct {
 		name string
