@@ -4,10 +4,11 @@ SHELL := /bin/bash
 GO    ?= go
 ENVOY_VERSION := 1.40.0
 LINT_VERSION  := 2.15.0
+IMAGE         := localhost/windtunnel:latest
 ENVOY := .tools/envoy/envoy/_bin/envoy
 LINT  := .tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab
+.PHONY: help build build-kube image e2e run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -15,6 +16,16 @@ help: ## list the targets
 build: ## build bin/windtunnel
 	@scripts/need go go
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/windtunnel ./cmd/windtunnel
+
+build-kube: build ## build bin/windtunnel-kube, which bin/windtunnel needs for real clusters
+	CGO_ENABLED=0 $(GO) build -trimpath -tags kube -o bin/windtunnel-kube ./cmd/windtunnel
+
+image: build-kube ## make the image of pods, bin/windtunnel-image.tar, without a container engine; IMAGE=name
+	$(GO) run ./cmd/image -binary bin/windtunnel -o bin/windtunnel-image.tar -name $(IMAGE)
+
+# The clusters stay up; `bin/kubelab down` ends them.
+e2e: image kubelab ## run studies on two real Kubernetes clusters of this host (as root)
+	WINDTUNNEL_E2E=1 KUBECONFIG=$$(bin/kubelab kubeconfig) $(GO) test -count 1 -timeout 40m -v ./test/e2e
 
 run: build envoy ## run the built-in study `quick` and report
 	bin/windtunnel run quick
@@ -78,6 +89,15 @@ bpf: ## compile the BPF programs again (only for those who change them; the resu
 	@test -e /usr/include/bpf/bpf_helpers.h || scripts/need bpf_helpers.h libbpf-dev
 	@scripts/need llvm-strip llvm
 	$(GO) generate ./internal/sys/bpf
+
+.PHONY: prove-stats prove-lab
+prove-stats: ## prove the statistics by simulation, and write the table of docs/method.md
+	$(GO) run ./bench/prove stats -write docs/method.md
+
+# About an hour on a quiet host. PROVE='-alike 2 -planted 1 -window 500ms' is a short version.
+prove-lab: ## prove the lab: A/A studies, and effects that were planted
+	$(GO) build -trimpath -o bin/prove ./bench/prove
+	bin/prove lab -dir prove-$$(date -u +%Y-%m-%dT%H-%M-%S) $(PROVE)
 
 schema: build ## write schema/study.schema.json from the catalog
 	bin/windtunnel schema > schema/study.schema.json
