@@ -66,42 +66,47 @@ func isPercentiles(head []byte) bool {
 func result(about ingest.About) *model.LoadResult {
 	out := ingest.NewResult(Name, about, model.BasisSent)
 	t := out.Tool
-	t.Note("what latencies count from is not told; they are taken to count from sending")
-	t.Note("failures: the format does not tell; all values are counted as successes")
 	t.Note(ingest.NoRequests)
 	t.Note(ingest.NoBytes)
 	return out
 }
 
-// readLog reads an interval log. Intervals of one tag are one measurement.
+// series is what a log tells of one load.
+type series struct {
+	m     ingest.Measurement
+	took  map[string]time.Duration // by kind
+	kinds bool
+}
+
+// readLog reads an interval log. Intervals of one tag are one measurement;
+// where tags tell kinds of latency apart, those of one load are, too.
 func readLog(r io.Reader, about ingest.About) ([]ingest.Measurement, error) {
-	byTag := map[string]*ingest.Measurement{}
+	byName := map[string]*series{}
 	for e, err := range hist.ReadLog(r) {
 		if err != nil {
 			return nil, err
 		}
-		m := byTag[e.Tag]
-		if m == nil {
-			if len(byTag) >= maxTags {
+		name, kind := kindOf(e.Tag)
+		s := byName[name]
+		if s == nil {
+			if len(byName) >= maxTags {
 				return nil, fmt.Errorf("reading a histogram log: more than %d tags", maxTags)
 			}
-			m = &ingest.Measurement{Name: e.Tag, Started: e.Start, Result: result(about)}
-			m.Result.Elapsed = 0
-			m.Result.Tool.Note("values are taken for nanoseconds: the format does not tell their unit")
-			m.Label(ingest.LabelFormat, "interval log")
-			m.Label(ingest.LabelLabel, e.Tag)
-			byTag[e.Tag] = m
+			s = &series{took: map[string]time.Duration{}, kinds: kind != ""}
+			s.m = ingest.Measurement{Name: name, Started: e.Start, Result: result(about)}
+			s.m.Label(ingest.LabelFormat, "interval log")
+			s.m.Label(ingest.LabelLabel, name)
+			byName[name] = s
 		}
-		out := m.Result
-		out.Service.Merge(e.Histogram)
-		out.Elapsed += e.Interval
-		n := e.Count()
-		out.Succeeded, out.Sent, out.Due = out.Succeeded+n, out.Sent+n, out.Due+n
+		s.took[kind] += e.Interval
+		s.of(kind).Merge(e.Histogram)
 	}
 	var all []ingest.Measurement
-	for _, tag := range slices.Sorted(maps.Keys(byTag)) {
-		if byTag[tag].Result.Due > 0 {
-			all = append(all, *byTag[tag])
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		s := byName[name]
+		s.end()
+		if s.m.Result.Due > 0 {
+			all = append(all, s.m)
 		}
 	}
 	if len(all) == 0 {
@@ -111,6 +116,65 @@ func readLog(r io.Reader, about ingest.About) ([]ingest.Measurement, error) {
 		all[0].Name = ""
 	}
 	return all, nil
+}
+
+// The kinds of latency that Windtunnel's own logs have in their tags.
+const (
+	kindResponse = "response"
+	kindService  = "service"
+	kindFailed   = "failed"
+)
+
+// kindOf takes the kind out of a tag such as "mesh/peak/service/3/valid".
+func kindOf(tag string) (name, kind string) {
+	parts := strings.Split(tag, "/")
+	for i, p := range parts {
+		if p == kindResponse || p == kindService || p == kindFailed {
+			return strings.Join(slices.Delete(parts, i, i+1), "/"), p
+		}
+	}
+	return tag, ""
+}
+
+func (s *series) of(kind string) *hist.Histogram {
+	switch kind {
+	case kindResponse:
+		return s.m.Result.Response
+	case kindFailed:
+		return s.m.Result.FailedResponse
+	}
+	return s.m.Result.Service
+}
+
+// end counts what the histograms hold.
+func (s *series) end() {
+	out, t := s.m.Result, s.m.Result.Tool
+	out.Elapsed = 0
+	for _, d := range s.took {
+		out.Elapsed = max(out.Elapsed, d)
+	}
+	out.Succeeded = max(out.Response.Count(), out.Service.Count())
+	if n := out.FailedResponse.Count(); n > 0 {
+		out.Failed[model.CauseProtocol] = n
+		t.Note("failures are all counted as protocol errors: the log does not tell why they failed")
+	}
+	out.Due = out.Succeeded + out.FailedTotal()
+	out.Sent = out.Due
+	t.Note("values are taken for nanoseconds: the format does not tell their unit")
+	if s.kinds {
+		t.Note("response, service and failed in tags are taken for what Windtunnel means by them")
+		if out.Response.Count() > 0 {
+			t.Basis = model.BasisDue
+		}
+		return
+	}
+	unknown(t)
+}
+
+// unknown says what a distribution alone does not tell.
+func unknown(t *model.Tool) {
+	t.Note("what latencies count from is not told; they are taken to count from sending")
+	t.Note("failures: the format does not tell; all values are counted as successes")
 }
 
 // readPercentiles reads lines "0.109     0.000000            1         1.00":
@@ -150,6 +214,7 @@ func readPercentiles(r io.Reader, about ingest.About) (*ingest.Measurement, erro
 	}
 	out.Succeeded, out.Sent, out.Due = n, n, n
 	out.Tool.Note(ingest.Coarse)
+	unknown(out.Tool)
 	if !known {
 		out.Tool.Note("values are taken for milliseconds, as is usual: the format does not tell their unit")
 	}

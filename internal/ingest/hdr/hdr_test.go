@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/windtunnel/windtunnel/internal/hist"
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 func open(t *testing.T, name string) []ingest.Measurement {
@@ -23,15 +25,45 @@ func open(t *testing.T, name string) []ingest.Measurement {
 	return all
 }
 
+// The sample has kinds in its tags, as Windtunnel's own logs.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	all := open(t, "sample.hlog")
-	if len(all) != 2 || all[0].Name != "response" || all[1].Name != "service" {
+	if len(all) != 1 || all[0].Name != "" {
 		t.Fatalf("%+v", all)
 	}
 	r := all[0].Result
-	if r.Due == 0 || r.Service.Count() != r.Due || r.Service.Max().Round(10*time.Microsecond) != 2500*time.Microsecond || r.Elapsed < 10*time.Second || all[0].Started.Format(time.RFC3339) != "2026-11-20T12:00:00Z" {
-		t.Errorf("%+v %s from %s", r, r.Service.Max(), all[0].Started)
+	if r.Due != 3 || r.Response.Count() != 3 || r.Response.Max().Round(10*time.Microsecond) != 2500*time.Microsecond || r.Service.Max() >= r.Response.Max() || r.Tool.Basis != model.BasisDue {
+		t.Errorf("%+v %s", r, r.Response.Max())
+	}
+	if r.Elapsed != 10*time.Second || all[0].Started.Format(time.RFC3339) != "2026-11-20T12:00:00Z" {
+		t.Errorf("%s from %s", r.Elapsed, all[0].Started)
+	}
+}
+
+// Any other tag is a series of its own, and its latencies count from nobody knows what.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	var h hist.Histogram
+	h.Record(1000)
+	var log bytes.Buffer
+	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	if err := hist.WriteLog(&log, []hist.Tagged{
+		{Tag: "a", Start: start, Interval: time.Second, Histogram: &h}, {Tag: "a", Start: start.Add(time.Second), Interval: time.Second, Histogram: &h},
+		{Tag: "b", Start: start, Interval: time.Second, Histogram: &h},
+		{Tag: "mesh/peak/failed/3/valid", Start: start, Interval: time.Second, Histogram: &h}, {Tag: "mesh/peak/service/3/valid", Start: start, Interval: time.Second, Histogram: &h},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := Format().Read(&log, ingest.About{})
+	if err != nil || len(all) != 3 || all[0].Name != "a" || all[1].Name != "b" || all[2].Name != "mesh/peak/3/valid" {
+		t.Fatal(all, err)
+	}
+	if r := all[0].Result; r.Due != 2 || r.Elapsed != 2*time.Second || r.Service.Count() != 2 || r.Tool.Basis != model.BasisSent {
+		t.Errorf("%+v", r)
+	}
+	if r := all[2].Result; r.Due != 2 || r.Succeeded != 1 || r.FailedTotal() != 1 {
+		t.Errorf("%+v", r)
 	}
 }
 
@@ -79,7 +111,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		all, err := Format().Read(strings.NewReader(string(data)), ingest.About{})
 		for _, m := range all {
-			if r := m.Result; err != nil || r.Due != r.Succeeded || r.Due != r.Service.Count() {
+			if r := m.Result; err != nil || r.Due != r.Succeeded+r.FailedTotal() || r.Due == 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
 		}

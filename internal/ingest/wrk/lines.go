@@ -62,8 +62,8 @@ func (p *report) line(line string) error {
 
 // totals reads the lines that count things.
 func (p *report) totals(line string, f []string) (err error) {
-	if told, err := p.described(line, f); told || err != nil {
-		return err
+	if told, bad := p.described(line, f); told || bad != nil {
+		return bad
 	}
 	switch {
 	case strings.Contains(line, " threads and "): // "1 threads and 8 connections"
