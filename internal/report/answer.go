@@ -138,12 +138,18 @@ func (m *Model) Failed() bool {
 
 // Narrow says whether every primary interval's half-width is under the share
 // of its estimate that the study's stop rule asks for. Where nothing can be
-// compared yet, nothing is narrow; a metric that has no ratio (a share that is
-// 100 % throughout, CPU where it is not accounted) is left out.
+// compared yet, nothing is narrow, nor where trials that broke have left too few
+// pairs of one comparison. A metric that cannot have a ratio (loss where there
+// is none, CPU where it is not accounted) is left out.
 func (m *Model) Narrow(width float64) bool {
 	compared := 0
 	for _, c := range m.Comparisons {
-		if c.Exploratory || c.Ratio == nil {
+		switch {
+		case c.Exploratory:
+			continue
+		case c.Few:
+			return false
+		case c.Ratio == nil:
 			continue
 		}
 		compared++

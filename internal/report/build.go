@@ -365,7 +365,8 @@ func (b *builder) comparison(v model.Variant, l model.Load, d metric.Metric, flo
 	j := judged{Comparison: c}
 	r, equivalent, err := b.pair(b.study.Baseline, v.Name, l.Name, d.Name)
 	if err != nil {
-		c.Reason = err.Error()
+		few := new(stats.TooFewError)
+		c.Reason, c.Few = err.Error(), errors.As(err, &few) && few.Have > 0
 		return j
 	}
 	j.raw, j.equivalent = r, equivalent

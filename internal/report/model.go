@@ -171,6 +171,8 @@ type Comparison struct {
 	Floor float64 `json:"floor"`
 	// Detectable is the smallest difference that would have been seen.
 	Detectable float64 `json:"detectable"`
+	// Few says that there are pairs, and too few for an interval yet.
+	Few bool `json:"-"`
 }
 
 // Curve is a percentile curve. Kind is "response", "service" or "failed".

@@ -251,3 +251,20 @@ func TestCSVHoldsEveryValue(t *testing.T) {
 		t.Errorf("%d lines of %d values", lines, values)
 	}
 }
+
+// Blocks whose trials broke leave too few pairs of one comparison: the study may
+// not stop because the others are narrow.
+func TestTooFewPairsAreNotNarrow(t *testing.T) {
+	t.Parallel()
+	if !build(t, 8, nil).Narrow(0.5) {
+		t.Fatal("the whole study is not narrow")
+	}
+	m := build(t, 8, func(o *model.Outcome) {
+		if o.Trial.Variant == "same" && o.Trial.Block <= 3 {
+			o.Load, o.Failure = nil, &model.Failure{Step: "running the load", Error: "broken"}
+		}
+	})
+	if m.Narrow(0.5) {
+		t.Error("five pairs of one variant count as narrow")
+	}
+}
