@@ -23,6 +23,7 @@ import (
 
 func (a *app) planCommand() *cobra.Command {
 	var o runOptions
+	var noise, effect string
 	c := &cobra.Command{
 		Use: "plan STUDY", Short: "Show what a study would run, without running it", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -30,11 +31,16 @@ func (a *app) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return j.plan.WriteText(a.env.Stdout)
+			if err := j.plan.WriteText(a.env.Stdout); err != nil || noise == "" {
+				return err
+			}
+			return a.noise(j.plan.Study, noise, effect)
 		},
 	}
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random order, instead of the study's")
 	c.Flags().IntVar(&o.blocks, "blocks", 0, "number of blocks, instead of the study's (at least 6)")
+	c.Flags().StringVar(&noise, "noise", "", "earlier `run` whose noise says how small an effect the planned blocks can show")
+	c.Flags().StringVar(&effect, "effect", "5%", "with --noise: the `share` of which to say how many blocks it needs")
 	o.target.add(c)
 	return c
 }
