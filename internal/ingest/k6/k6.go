@@ -96,6 +96,7 @@ func readPoints(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 		return nil, fmt.Errorf("reading k6's points: %w", err)
 	}
 	out := rd.rec.Result()
+	connections(out, rd.users)
 	out.Tool.Note("latency is k6's http_req_duration, from the first byte sent to the last received; connecting is not in it")
 	if about.Arrival == model.ArrivalOpen {
 		out.Tool.Note(ingest.NoDue)
@@ -114,12 +115,22 @@ func readPoints(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 	return m, nil
 }
 
+// connections are the virtual users': each has its own.
+func connections(out *model.LoadResult, users float64) {
+	const most = 1 << 30
+	if out.Connections == 0 && users >= 1 && users < most {
+		out.Connections = int(users)
+		out.Tool.Note("connections: a virtual user has one of its own to each host; their highest number is taken")
+	}
+}
+
 type reader struct {
 	rec     *ingest.Recorder
 	log     ingest.RequestLog
 	n       uint64
 	url     string
 	proto   string
+	users   float64 // virtual, the most at a time
 	columns []string
 	current *request
 }
@@ -143,6 +154,10 @@ func (r *reader) take(p point) error {
 		if r.rec.Measured(p.at) {
 			r.rec.Unsent(uint64(p.value))
 		}
+		return nil
+	}
+	if p.metric == "vus" {
+		r.users = max(r.users, p.value)
 		return nil
 	}
 	if p.metric == "http_reqs" {

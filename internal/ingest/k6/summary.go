@@ -124,6 +124,7 @@ func (s *summary) measurement(v map[string]map[string]float64, about ingest.Abou
 		return nil, err
 	}
 	t.Note("latency is k6's http_req_duration, from the first byte sent to the last received; connecting is not in it")
+	connections(out, v["vus_max"]["max"])
 	t.Note(ingest.FiguresOnly)
 	t.Note(ingest.NoRequests)
 	t.Note("the load model is not told: it is taken for open if iterations were dropped, else for closed")

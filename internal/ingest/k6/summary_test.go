@@ -39,7 +39,7 @@ func TestSummaries(t *testing.T) {
 		if r.Due != want.n || r.Succeeded != want.n || want.p95 > 0 && r.Tool.Figures["p95"] != want.p95 || r.Elapsed.Round(want.elapsed/100) != want.elapsed.Round(want.elapsed/100) {
 			t.Errorf("%s: %+v %v", name, r, r.Tool.Figures)
 		}
-		if r.Tool.Figures["p50"] == 0 || r.Tool.Figures["mean"] == 0 || m.Labels["virtual users"] != "2" || r.BytesReceived == 0 {
+		if r.Tool.Figures["p50"] == 0 || r.Connections != 2 || r.Tool.Figures["mean"] == 0 || m.Labels["virtual users"] != "2" || r.BytesReceived == 0 {
 			t.Errorf("%s: %v %v", name, r.Tool.Figures, m.Labels)
 		}
 	}

@@ -76,9 +76,6 @@ func readJSON(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 	if err = json.Unmarshal(data, &f); err != nil {
 		return nil, err
 	}
-	if about.Arrival == "" {
-		about.Arrival = model.ArrivalClosed
-	}
 	if about.Duration, err = ingest.Seconds(f.Summary.Total); err != nil {
 		return nil, fmt.Errorf("summary, total: %w", err)
 	}
@@ -106,7 +103,7 @@ func readJSON(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
 
 func notes(t *model.Tool) {
 	t.Note("latencies are of requests that were answered, with connecting where one had to be made; failures have none")
-	t.Note("the result does not tell whether oha was paced (-q), nor whether latencies count from when requests were due (--latency-correction); they are taken to count from sending")
+	t.Note("the result tells neither the load model (an open loop with -q, else a closed one), nor the connections, nor whether latencies count from when requests were due (--latency-correction); they are taken to count from sending")
 }
 
 // count sorts requests by what came of them. Those under way at the end are
@@ -169,9 +166,6 @@ func (f *result) figures(t *model.Tool) error {
 // readCSV reads a line a request: start in seconds since the load began, parts
 // of it, its duration, bytes and status. Only requests that were answered are there.
 func readCSV(r io.Reader, about ingest.About) (*ingest.Measurement, error) {
-	if about.Arrival == "" {
-		about.Arrival = model.ArrivalClosed
-	}
 	about.From, about.To = time.Time{}, time.Time{}
 	rec := ingest.NewRecorder(Name, about, model.BasisSent)
 	var log ingest.RequestLog

@@ -36,6 +36,15 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// A mean that wrk's added values are in is not called the mean.
+func TestMeanWithAddedValues(t *testing.T) {
+	t.Parallel()
+	r := all(t, "wrk-script.txt")[0].Result
+	if _, ok := r.Tool.Figures["mean"]; ok || r.Service.Mean() > 200*time.Microsecond || r.Tool.Figures["mean with added values"] != 6490*time.Microsecond {
+		t.Errorf("%s %v", r.Service.Mean(), r.Tool.Figures)
+	}
+}
+
 func TestSeveral(t *testing.T) {
 	t.Parallel()
 	runs := all(t, "several.txt")

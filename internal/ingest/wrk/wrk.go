@@ -163,6 +163,10 @@ func (p *report) wrk(out *model.LoadResult) error {
 		if err := uncorrect(p.exact, p.requests, p.connections, p.script["duration"]); err != nil {
 			return err
 		}
+		if mean, ok := t.Figures["mean"]; ok {
+			delete(t.Figures, "mean")
+			t.Figures["mean with added values"] = mean
+		}
 		t.Note(fmt.Sprintf("wrk had added %d values that it never measured to its distribution, from which its own quantiles are; they were taken out again, exactly", added))
 	}
 	for v, c := range p.exact {
