@@ -228,7 +228,7 @@ func TestFortioReadsBack(t *testing.T) {
 			Percentiles []struct{ Percentile, Value float64 }
 		}
 		var whole struct{ DurationHistogram *json.RawMessage }
-		if err := errors.Join(json.Unmarshal(file.Data, &whole), json.Unmarshal(*whole.DurationHistogram, &raw)); err != nil || len(raw.Percentiles) != 5 {
+		if err = errors.Join(json.Unmarshal(file.Data, &whole), json.Unmarshal(*whole.DurationHistogram, &raw)); err != nil || len(raw.Percentiles) != 5 {
 			t.Errorf("%s: %d percentiles, %v", file.Name, len(raw.Percentiles), err)
 		}
 	}

@@ -1,6 +1,7 @@
 package report_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -39,7 +40,7 @@ type omParser struct {
 func parseOpenMetrics(text string) (samples int, err error) {
 	body, found := strings.CutSuffix(text, "# EOF\n")
 	if !found || strings.Contains(body, "# EOF") {
-		return 0, fmt.Errorf("no # EOF at the end, or one before it")
+		return 0, errors.New("no # EOF at the end, or one before it")
 	}
 	p := &omParser{families: map[string]bool{}, seen: map[string]bool{}, now: &omFamily{}}
 	number := 0
@@ -58,14 +59,14 @@ func (p *omParser) line(text string) error {
 	}
 	m := regexSample.FindStringSubmatch(text)
 	if m == nil {
-		return fmt.Errorf("neither a description nor a sample")
+		return errors.New("neither a description nor a sample")
 	}
 	value, err := strconv.ParseFloat(m[3], 64)
 	if err != nil {
 		return err
 	}
 	if p.seen[m[1]+m[2]] {
-		return fmt.Errorf("twice")
+		return errors.New("twice")
 	}
 	p.seen[m[1]+m[2]], p.samples, p.now.begun = true, p.samples+1, true
 	return p.now.sample(m[1], m[2], value)
@@ -77,13 +78,13 @@ func (p *omParser) meta(what, name, rest string) error {
 			return err
 		}
 		if p.families[name] {
-			return fmt.Errorf("a family in two pieces")
+			return errors.New("a family in two pieces")
 		}
 		p.families[name] = true
 		p.now = &omFamily{name: name, buckets: map[string][]omBucket{}, counts: map[string]float64{}}
 	}
 	if p.now.begun {
-		return fmt.Errorf("a description after samples")
+		return errors.New("a description after samples")
 	}
 	switch what {
 	case "TYPE":
@@ -91,11 +92,11 @@ func (p *omParser) meta(what, name, rest string) error {
 	case "UNIT":
 		p.now.unit = rest
 		if !strings.HasSuffix(name, "_"+rest) {
-			return fmt.Errorf("a name that does not end in its unit")
+			return errors.New("a name that does not end in its unit")
 		}
 	default:
 		if strings.Contains(strings.NewReplacer(`\\`, "", `\n`, "", `\"`, "").Replace(rest), `\`) {
-			return fmt.Errorf("help that is not escaped")
+			return errors.New("help that is not escaped")
 		}
 	}
 	return nil
@@ -114,7 +115,7 @@ func (f *omFamily) sample(name, labels string, value float64) error {
 	case "_bucket":
 		le := regexLe.FindStringSubmatch(labels)
 		if le == nil {
-			return fmt.Errorf("a bucket without le")
+			return errors.New("a bucket without le")
 		}
 		limit, err := strconv.ParseFloat(le[1], 64)
 		if err != nil || le[1] != "+Inf" && !strings.ContainsAny(le[1], ".e") {
@@ -151,8 +152,16 @@ func TestOpenMetricsParser(t *testing.T) {
 		t.Errorf("%d samples, %v", n, err)
 	}
 	for _, change := range [][2]string{
-		{"# EOF\n", ""}, {"+Inf\"} 2", "+Inf\"} 1"}, {"+Inf", "2"}, {"b_total", "b"}, {"seconds\na", "s\na"}, {"\\\"\"", "\"\""}, {"1 1.5", "one"},
-		{"a_seconds_sum{x=\"1\"} 3\n", "a_seconds_sum{x=\"1\"} 3\na_seconds_sum{x=\"1\"} 3\n"}, {"# EOF\n", "# TYPE a_seconds gauge\n# EOF\n"}, {"le=\"1.0\"} 1", "le=\"1.0\"} 9"},
+		{"# EOF\n", ""},
+		{"+Inf\"} 2", "+Inf\"} 1"},
+		{"+Inf", "2"},
+		{"b_total", "b"},
+		{"seconds\na", "s\na"},
+		{"\\\"\"", "\"\""},
+		{"1 1.5", "one"},
+		{"a_seconds_sum{x=\"1\"} 3\n", "a_seconds_sum{x=\"1\"} 3\na_seconds_sum{x=\"1\"} 3\n"},
+		{"# EOF\n", "# TYPE a_seconds gauge\n# EOF\n"},
+		{"le=\"1.0\"} 1", "le=\"1.0\"} 9"},
 	} {
 		if _, err := parseOpenMetrics(strings.Replace(good, change[0], change[1], 1)); err == nil {
 			t.Errorf("%q instead of %q is accepted", change[1], change[0])

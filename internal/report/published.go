@@ -312,6 +312,7 @@ func equalClaim(verdict stats.Verdict) (string, string) {
 		return ClaimContradicted, "they differ"
 	case stats.VerdictEquivalent:
 		return ClaimSupported, "equivalent within the study's margin"
+	case stats.VerdictNone:
 	}
 	return ClaimUnknown, "no difference is shown, which is not the same as none"
 }

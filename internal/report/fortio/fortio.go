@@ -106,21 +106,15 @@ func merge(m *report.Model, v report.Variant, l report.Load, kind string) (resul
 	out := result{RunType: "HTTP", RetCodes: map[string]uint64{}, RequestedQPS: "max", Version: "windtunnel " + m.Run.Version, URL: l.Text}
 	blocks := 0
 	for _, r := range m.Results {
-		if r.Variant != v.Name || r.Trial.Load != l.Name || r.State != "done" {
-			continue
-		}
 		h := r.Load.Service
 		if kind == "response" {
 			h = r.Load.Response
 		}
-		if h == nil || h.Count() == 0 {
+		if r.Variant != v.Name || r.Trial.Load != l.Name || r.State != "done" || h == nil || h.Count() == 0 {
 			continue
 		}
 		if blocks == 0 {
-			out.StartTime, out.NumThreads = r.Started, r.Load.Connections
-			if r.Load.Rate > 0 {
-				out.RequestedQPS = strconv.FormatFloat(r.Load.Rate, 'f', -1, 64)
-			}
+			out.first(r)
 		}
 		blocks++
 		good.Merge(h)
@@ -148,6 +142,14 @@ func merge(m *report.Model, v report.Variant, l report.Load, kind string) (resul
 	}
 	out.Labels = fmt.Sprintf("%s, %s, %s time, %d blocks merged (windtunnel %s)", v.Name, l.Name, kind, blocks, m.Run.ID)
 	return out, true
+}
+
+// first takes from the first block what is the same in all.
+func (r *result) first(of report.Result) {
+	r.StartTime, r.NumThreads = of.Started, of.Load.Connections
+	if of.Load.Rate > 0 {
+		r.RequestedQPS = strconv.FormatFloat(of.Load.Rate, 'f', -1, 64)
+	}
 }
 
 // codes makes the codes add up to the calls: what had no status is OK or, in

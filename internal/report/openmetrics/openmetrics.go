@@ -20,7 +20,7 @@ import (
 type Format struct{}
 
 // writer writes families one after the other.
-type writer struct{ strings.Builder }
+type writer struct{ b strings.Builder }
 
 // Write writes the run; each trial's samples bear the time of its end.
 func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
@@ -41,41 +41,41 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 	out.estimates(m)
 	out.differences(m)
 	out.gates(m)
-	out.WriteString("# EOF\n")
-	if _, err := io.WriteString(w, out.String()); err != nil {
+	out.b.WriteString("# EOF\n")
+	if _, err := io.WriteString(w, out.b.String()); err != nil {
 		return fmt.Errorf("writing OpenMetrics: %w", err)
 	}
 	return nil
 }
 
 func (w *writer) family(name, kind, unit, help string) {
-	fmt.Fprintf(w, "# TYPE %s %s\n", name, kind)
+	fmt.Fprintf(&w.b, "# TYPE %s %s\n", name, kind)
 	if unit != "" {
-		fmt.Fprintf(w, "# UNIT %s %s\n", name, unit)
+		fmt.Fprintf(&w.b, "# UNIT %s %s\n", name, unit)
 	}
-	fmt.Fprintf(w, "# HELP %s %s\n", name, escape(help))
+	fmt.Fprintf(&w.b, "# HELP %s %s\n", name, escape(help))
 }
 
 // sample writes one line. labels are names and values in turn.
 func (w *writer) sample(name string, value float64, at time.Time, labels ...string) {
-	w.WriteString(name)
+	w.b.WriteString(name)
 	for i := 0; i+1 < len(labels); i += 2 {
 		sign := byte(',')
 		if i == 0 {
 			sign = '{'
 		}
-		w.WriteByte(sign)
-		w.WriteString(labels[i] + `="` + escape(labels[i+1]) + `"`)
+		w.b.WriteByte(sign)
+		w.b.WriteString(labels[i] + `="` + escape(labels[i+1]) + `"`)
 	}
 	if len(labels) > 0 {
-		w.WriteByte('}')
+		w.b.WriteByte('}')
 	}
-	w.WriteString(" " + strconv.FormatFloat(value, 'g', -1, 64))
+	w.b.WriteString(" " + strconv.FormatFloat(value, 'g', -1, 64))
 	if !at.IsZero() {
 		const milli = 1000
-		w.WriteString(" " + strconv.FormatFloat(float64(at.UnixMilli())/milli, 'f', 3, 64))
+		w.b.WriteString(" " + strconv.FormatFloat(float64(at.UnixMilli())/milli, 'f', 3, 64))
 	}
-	w.WriteByte('\n')
+	w.b.WriteByte('\n')
 }
 
 func escape(s string) string {
@@ -123,12 +123,12 @@ func sortedCauses(failed map[model.Cause]uint64) []model.Cause {
 // less apart, the same for all, so that they can be summed.
 func limits() []time.Duration {
 	var all []time.Duration
-	for decade := 10 * time.Microsecond; decade < 100*time.Second; decade *= 10 {
-		for _, step := range []time.Duration{10, 15, 20, 30, 50, 70} {
-			all = append(all, decade*step/10) //nolint:mnd // tenths
+	for micro := int64(1); micro < 100_000_000/10; micro *= 10 {
+		for _, step := range []int64{10, 15, 20, 30, 50, 70} {
+			all = append(all, time.Duration(micro*step)*time.Microsecond)
 		}
 	}
-	return append(all, 100*time.Second) //nolint:mnd // the last
+	return append(all, 100*time.Second)
 }
 
 func (w *writer) histograms(m *report.Model, name, help string, pick func(*model.LoadResult) *hist.Histogram) {
@@ -163,7 +163,11 @@ func name(d report.Metric, what string) (family, unit string) {
 		"s": "seconds", "/s": "per_second", "share": "ratio", "s/1k requests": "seconds_per_1000_requests", "s/Gbit": "seconds_per_gigabit",
 		"bytes": "bytes", "bit/s": "bits_per_second", "/GB": "per_gigabyte",
 	}[d.Unit]
-	return "windtunnel_" + what + "_" + strings.ReplaceAll(d.Name, ".", "_") + "_" + unit, unit
+	family = "windtunnel_" + what + "_" + strings.ReplaceAll(d.Name, ".", "_")
+	if unit == "" { // a plain number
+		return family, ""
+	}
+	return family + "_" + unit, unit
 }
 
 // trials are the metrics of every trial.

@@ -55,8 +55,14 @@ type look struct{ color, dash, mark string }
 
 func looks(m *report.Model) map[string]look {
 	palette := []look{
-		{"#0072b2", "", "square"}, {"#d55e00", "6 2", "triangle"}, {"#009e73", "2 2", "diamond"}, {"#cc79a7", "8 2 2 2", "circle"},
-		{"#56b4e9", "10 3", "square"}, {"#e69f00", "4 2 1 2", "triangle"}, {"#7a5bbf", "1 2", "diamond"}, {"#6b4a2b", "12 2 2 2 2 2", "circle"},
+		{"#0072b2", "", "square"},
+		{"#d55e00", "6 2", "triangle"},
+		{"#009e73", "2 2", "diamond"},
+		{"#cc79a7", "8 2 2 2", "circle"},
+		{"#56b4e9", "10 3", "square"},
+		{"#e69f00", "4 2 1 2", "triangle"},
+		{"#7a5bbf", "1 2", "diamond"},
+		{"#6b4a2b", "12 2 2 2 2 2", "circle"},
 	}
 	all := map[string]look{}
 	next := 0
