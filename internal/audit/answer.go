@@ -65,7 +65,7 @@ func Answer(e Evidence, findings []model.Finding) string {
 func comparisons() []string {
 	var all []string
 	for _, r := range SetRules() {
-		if s, ok := r.(SetRule); ok && s.Name != roundTripsName && s.Name != "report does not match raw data" {
+		if s, ok := r.(SetRule); ok && !slices.Contains([]string{roundTripsName, "report does not match raw data", "start-up whatever the load"}, s.Name) {
 			all = append(all, s.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
@@ -108,14 +109,14 @@ func (r TrialRule) Judge(e Evidence) []model.Finding {
 		}
 		f.Trials = append(f.Trials, o.Trial.Index)
 		if len(f.Trials) == 1 || d.Weight > worst[k] {
-			worst[k], f.Cause, f.Evidence = d.Weight, d.Cause, fmt.Sprintf("trial %d: %s", o.Trial.Index, d.Evidence)
+			worst[k], f.Cause, f.Evidence = d.Weight, d.Cause, e.label(o)+": "+d.Evidence
 		}
 	}
 	var findings []model.Finding
 	for _, k := range order {
 		f := found[k]
 		if n := total[[2]string{k.variant, k.load}]; n > 1 {
-			f.Evidence = fmt.Sprintf("%d of %d trials; worst in %s", len(f.Trials), n, f.Evidence)
+			f.Evidence = fmt.Sprintf("%d of %d %s; worst in %s", len(f.Trials), n, e.unit(), f.Evidence)
 		}
 		findings = append(findings, *f)
 	}
@@ -162,4 +163,26 @@ func (e Evidence) load(o *model.Outcome) model.Load {
 		return model.Load{}
 	}
 	return e.Study.Loads[i]
+}
+
+// unit is what the evidence is made of, in people's words.
+func (e Evidence) unit() string {
+	if e.Runs == nil {
+		return "trials"
+	}
+	return "runs"
+}
+
+// label names a trial for people: ours by its number, another tool's by its file.
+func (e Evidence) label(o *model.Outcome) string {
+	r := e.run(o)
+	if r == nil {
+		return fmt.Sprintf("trial %d", o.Trial.Index)
+	}
+	if r.Measurement.Name != "" {
+		return r.Measurement.Name
+	}
+	const tail = 2 // the last parts of a path
+	parts := strings.Split(strings.ReplaceAll(r.File, "\\", "/"), "/")
+	return strings.Join(parts[max(0, len(parts)-tail):], "/")
 }

@@ -80,6 +80,15 @@ func TestEveryRuleTriggers(t *testing.T) {
 		"resources not covered":            {model.SeveritySuspect, func(o *model.Outcome) { o.Samples[0].At[1] = int64(11 * time.Second) }},
 		"host noisy":                       {model.SeverityNote, func(o *model.Outcome) { o.Samples[2].Values[1] = 2 }},
 		"variant not what it claims":       {model.SeverityInvalid, func(o *model.Outcome) { o.Ledger[0].Value = "TLSv1.2" }},
+		"emulated link late": {model.SeveritySuspect, func(o *model.Outcome) {
+			at := []int64{o.Window.Start, o.Window.End}
+			o.Samples = append(o.Samples,
+				model.Series{Subject: model.SubjectLink + "a>b", Metric: model.SampleLinkPackets, At: at, Values: []float64{0, 1000}},
+				model.Series{Subject: model.SubjectLink + "a>b", Metric: model.SampleLinkLate, At: at, Values: []float64{0, 50}})
+		}},
+		"emulated link not as asked": {model.SeveritySuspect, func(o *model.Outcome) {
+			o.Links = []model.LinkState{{From: "a", To: "b", Link: model.Link{Delay: 50 * time.Millisecond}, Observed: model.LinkObserved{Sent: 10, P50: 55 * time.Millisecond}}}
+		}},
 		"still drifting": {model.SeverityNote, func(o *model.Outcome) {
 			for i := range o.Load.Timeline.Slots {
 				o.Load.Timeline.Slots[i].Mean = time.Duration(100-i) * time.Millisecond

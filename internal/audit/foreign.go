@@ -67,8 +67,9 @@ func (e Evidence) run(o *model.Outcome) *Run {
 // Asked is the rate that the tool was told to send at: by its own words, or by
 // the name of the load.
 func (r *Run) Asked() (rate float64, ok bool) {
-	if v, found := r.Number(ingest.LabelAsked); found && v > 0 {
-		return v, true
+	if r.Labels[ingest.LabelAsked] != "" { // "max" is no rate
+		v, found := r.Number(ingest.LabelAsked)
+		return v, found && v > 0
 	}
 	if r.Result != nil && r.Result.Rate > 0 {
 		return r.Result.Rate, true
@@ -176,7 +177,7 @@ func (e Evidence) groups() []group {
 	var all []group
 	for i := range e.Outcomes {
 		o := &e.Outcomes[i]
-		if o.Load == nil {
+		if o.Load == nil || e.aborted(o) {
 			continue
 		}
 		at := slices.IndexFunc(all, func(g group) bool { return g.variant == o.Trial.Variant && g.load == o.Trial.Load })
@@ -207,6 +208,12 @@ func (e Evidence) loads() [][]group {
 		}
 	}
 	return all
+}
+
+// aborted says that another tool gave up.
+func (e Evidence) aborted(o *model.Outcome) bool {
+	r := e.run(o)
+	return r != nil && r.Labels[ingest.LabelAborted] != ""
 }
 
 func (g group) indexes() []int {

@@ -11,6 +11,46 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
+func startUp() Rule {
+	return SetRule{
+		Name:    "start-up whatever the load",
+		Metrics: []string{"success"},
+		Doc:     "Failures that last as long at ten times the rate are not caused by the rate: something was not ready yet.",
+		Saved:   "GEO (refused for 1.2 to 3.5 s after the start at 10, 50 and 100 requests/s: the generator's own sidecar)",
+		Advice:  "wait until the generator itself has right answers through the whole path, then begin; such a success rate is the length of the run over that of the start-up",
+		Check: func(e Evidence) []SetDoubt {
+			first := map[string][]time.Duration{}
+			loads := map[string]map[string]bool{}
+			trials := map[string][]int{}
+			for i := range e.Outcomes {
+				o := &e.Outcomes[i]
+				if o.Load == nil || o.Load.FailedPrefix == 0 || o.Load.FirstSuccess == 0 {
+					continue
+				}
+				v := o.Trial.Variant
+				if loads[v] == nil {
+					loads[v] = map[string]bool{}
+				}
+				loads[v][o.Trial.Load] = true
+				first[v], trials[v] = append(first[v], o.Load.FirstSuccess), append(trials[v], o.Trial.Index)
+			}
+			var doubts []SetDoubt
+			for _, v := range keys(first) {
+				least, most := slices.Min(first[v]), slices.Max(first[v])
+				const alike = 4
+				if len(loads[v]) < 2 || most > alike*least {
+					continue
+				}
+				doubts = append(doubts, SetDoubt{
+					Doubt:   Doubt{model.SeveritySuspect, float64(len(first[v])), "it failed from the start for about as long at every load: start-up, not load", fmt.Sprintf("first success after %s to %s under %s", round(least), round(most), few(keys(loads[v]), 6))}, //nolint:mnd // that fit on a screen
+					Variant: v, Trials: trials[v],
+				})
+			}
+			return doubts
+		},
+	}
+}
+
 func runsMissing() Rule {
 	return SetRule{
 		Name:   "runs missing",

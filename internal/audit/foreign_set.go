@@ -17,7 +17,7 @@ import (
 // other tools'.
 func SetRules() []Rule {
 	return []Rule{
-		roundTrips(), protocolMismatch(), payloadDrift(), packetSizes(), orderConfounded(), armsDiffer(), runsMissing(), notRepeated(), uncorrected(), reportDisagrees(),
+		startUp(), roundTrips(), protocolMismatch(), payloadDrift(), packetSizes(), orderConfounded(), armsDiffer(), runsMissing(), notRepeated(), uncorrected(), reportDisagrees(),
 	}
 }
 
@@ -99,7 +99,7 @@ func (l level) text() string {
 	if l.server != "" {
 		text += ", " + l.server
 	}
-	return strings.TrimRight(text, ",:")
+	return strings.TrimSuffix(strings.Replace(text, ":,", ":", 1), ",")
 }
 
 func levels(e Evidence, groups []group) []SetDoubt {
@@ -270,9 +270,10 @@ func orderOf(groups []group) *SetDoubt {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *model.Outcome) int { return a.Started.Compare(b.Started) })
-	var order []string
+	var order, every []string
 	gap, before := time.Duration(0), ""
 	for i, o := range all {
+		every = append(every, o.Trial.Variant)
 		if i > 0 && o.Trial.Variant == all[i-1].Trial.Variant {
 			continue
 		}
@@ -290,11 +291,11 @@ func orderOf(groups []group) *SetDoubt {
 			},
 			Load: groups[0].load,
 		}
-	case len(order) >= fixed*len(groups) && sameRounds(order, len(groups)):
+	case len(every) >= fixed*len(groups) && sameRounds(every, len(groups)):
 		return &SetDoubt{
 			Doubt: Doubt{
 				model.SeverityNote, 1, "the systems always came in the same order",
-				fmt.Sprintf("%s, %d times", strings.Join(order[:len(groups)], ", "), len(order)/len(groups)),
+				fmt.Sprintf("%s, %d times", strings.Join(order[:len(groups)], ", "), len(every)/len(groups)),
 			},
 			Load: groups[0].load,
 		}

@@ -26,8 +26,24 @@ const (
 // Foreign is the catalog of the rules for one result of another tool.
 func Foreign() []Rule {
 	return []Rule{
-		failuresMixed(), paceMissed(), fallingBehind(), oneCore(), pacedOmission(), capacityNotMeasured(), severalAnswers(),
+		runAborted(), failuresMixed(), paceMissed(), fallingBehind(), oneCore(), pacedOmission(), capacityNotMeasured(), severalAnswers(),
 		emptyAnswer(), keepAliveTail(), quotaPlateau(), datagramsFragmented(), unpinned(),
+	}
+}
+
+func runAborted() Rule {
+	return TrialRule{
+		Name:   "run aborted",
+		Doc:    "A run that its tool gave up measured nothing, and belongs into the count of attempts.",
+		Saved:  "SIDECAR (Istio runs that ended without a result, and are in no table)",
+		Advice: "find out why, and give the number of failed attempts beside the results",
+		Check: func(e Evidence, o *model.Outcome) *Doubt {
+			r := e.run(o)
+			if r == nil || r.Labels[ingest.LabelAborted] == "" {
+				return nil
+			}
+			return &Doubt{model.SeverityInvalid, 1, "the tool gave up; nothing was measured", r.Labels[ingest.LabelAborted]}
+		},
 	}
 }
 
@@ -196,14 +212,18 @@ func capacityNotMeasured() Rule {
 			if r == nil || h == nil || o.Load.Arrival != model.ArrivalClosed || o.Load.Connections == 0 || o.Load.Connections > fewConnections {
 				return nil
 			}
-			want := float64(o.Load.Connections) / h.Mean().Seconds()
+			mean := h.Mean()
+			if o.Load.Tool != nil && o.Load.Tool.Figures["mean"] > 0 {
+				mean = o.Load.Tool.Figures["mean"]
+			}
+			want := float64(o.Load.Connections) / mean.Seconds()
 			got := r.Achieved()
 			if math.Abs(got/want-1) > littleShare {
 				return nil
 			}
 			return &Doubt{
 				model.SeveritySuspect, 1, "the rate carries no information beyond the latency: it is no capacity",
-				fmt.Sprintf("%d connection(s) / %s = %.0f/s; measured %.0f/s", o.Load.Connections, round(h.Mean()), want, got),
+				fmt.Sprintf("%d connection(s) / %s = %.0f/s; measured %.0f/s", o.Load.Connections, round(mean), want, got),
 			}
 		},
 	}

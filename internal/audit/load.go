@@ -261,7 +261,7 @@ func littlesLaw() Rule {
 			places := float64(r.Connections * max(r.Streams, 1))
 			failed := float64(r.FailedTotal())
 			resting := (float64(r.Succeeded)*l.Think.Seconds() + failed*max(l.Think, failureRest).Seconds()) / r.Elapsed.Seconds()
-			flying := (total(r.Service) + total(r.FailedResponse)) / r.Elapsed.Seconds()
+			flying := (inFlight(r) + total(r.FailedResponse)) / r.Elapsed.Seconds()
 			off := (flying+resting)/places - 1
 			// Where the loop is paced, connections also rest until their time.
 			if math.Abs(off) <= littleShare || (l.Pace > 0 && off < 0) {
@@ -277,6 +277,15 @@ func littlesLaw() Rule {
 			}
 		},
 	}
+}
+
+// inFlight is the time that all successes took. A tool's own mean is better than
+// that of its buckets.
+func inFlight(r *model.LoadResult) float64 {
+	if r.Tool != nil && r.FailedTotal() == 0 && r.Tool.Figures["mean"] > 0 {
+		return r.Tool.Figures["mean"].Seconds() * float64(r.Succeeded)
+	}
+	return total(r.Service)
 }
 
 // total is the sum of all times of a histogram, in seconds.

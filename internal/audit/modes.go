@@ -118,7 +118,7 @@ func tripsOf(e Evidence) (Trips, bool) {
 	for i := range e.Runs {
 		all = append(all, e.Runs[i].Latencies()...)
 	}
-	const enough = 20_000 // more tell nothing more, and cost time
+	const enough = 4000 // more tell nothing more, and cost time
 	if n := len(all); n > enough {
 		for i := range enough {
 			all[i] = all[i*(n/enough)]
@@ -164,7 +164,7 @@ func roundTrips() Rule {
 				doubts = append(doubts, SetDoubt{
 					Doubt: Doubt{
 						model.SeveritySuspect, float64(slow), fmt.Sprintf("requests crossed a long path: one round trip is about %.0f ms", t.RTT.Seconds()*1000),
-						fmt.Sprintf("of %d answers, %s", all, tripsText(counts)),
+						fmt.Sprintf("of %d answers, %s", all, tripsText(counts)) + e.tripsByAnswer(g, t),
 					},
 					Variant: g.variant, Load: g.load, Trials: trials,
 				})
@@ -172,6 +172,33 @@ func roundTrips() Rule {
 			return doubts
 		},
 	}
+}
+
+// tripsByAnswer says which answers took how many trips, where answers differ: an
+// answer from near that took two trips went far and back.
+func (e Evidence) tripsByAnswer(g group, t Trips) string {
+	by := map[string]*[mostTrips + 1]int{}
+	for _, o := range g.trials {
+		r := e.run(o)
+		for i := range r.Requests {
+			q := &r.Requests[i]
+			if k := t.Count(q.Latency); right(q) && k >= 0 && q.Payload != "" {
+				if by[q.Payload] == nil {
+					by[q.Payload] = &[mostTrips + 1]int{}
+				}
+				by[q.Payload][k]++
+			}
+		}
+	}
+	const most = 4 // more kinds of answers are no places
+	if len(by) < 2 || len(by) > most {
+		return ""
+	}
+	var parts []string
+	for _, body := range keys(by) {
+		parts = append(parts, fmt.Sprintf("answer %.40q: %s", body, tripsText(*by[body])))
+	}
+	return "; " + strings.Join(parts, "; ")
 }
 
 func tripsText(counts [mostTrips + 1]int) string {
@@ -249,13 +276,11 @@ func evenPath(latencies []time.Duration) bool {
 	return spread.Seconds() < quotaNarrow*Exact(in, 0.5).Seconds()
 }
 
-// bins counts a distribution in bins of equal width on a log scale.
-func bins(h *hist.Histogram, n int) (counts []float64, lo, hi float64) {
-	lo, hi = math.Log(max(h.Min().Seconds(), 1e-6)), math.Log(max(h.Max().Seconds(), 1e-6)*1.001) //nolint:mnd // so that the greatest is inside
+// bins counts a distribution in bins of equal width on a log scale, that reaches
+// at least so far.
+func bins(h *hist.Histogram, n int, least time.Duration) (counts []float64, lo, hi float64) {
+	lo, hi = math.Log(max(h.Min().Seconds(), 1e-6)), math.Log(max(h.Max(), least).Seconds()*1.001) //nolint:mnd // so that the greatest is inside
 	counts = make([]float64, n)
-	if hi <= lo {
-		hi = lo + 1e-3
-	}
 	for b := range h.Each {
 		at := math.Log(max(((b.Low + b.High) / 2).Seconds(), 1e-6)) //nolint:mnd // the middle
 		i := int((at - lo) / (hi - lo) * float64(n))

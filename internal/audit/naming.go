@@ -79,6 +79,7 @@ func kindOf(w string) kind {
 	const date = 6
 	markers := []string{
 		"run", "runs", "rep", "repetition", "iter", "iteration", "trial", "attempt", "try", "result", "results", "report", "test", "output", "out",
+		"queries", "per", "second", "procs", "for", "at", "running", "starting",
 		"json", "log", "gob", "csv", "txt", "gz", "data", "final", "raw", "hdr", "hgrm", "bin",
 	}
 	switch {
@@ -122,7 +123,7 @@ func Names(sources []Source) []Name {
 	words := make([][]string, len(sources))
 	count := map[string]int{}
 	for i, s := range sources {
-		words[i] = Words(withoutEndings(s.Path) + "/" + s.Name)
+		words[i] = Words(withoutTimes(withoutEndings(s.Path) + "/" + s.Name))
 		if slices.Contains(words[i], s.Protocol) {
 			words[i] = slices.DeleteFunc(words[i], func(w string) bool { return w != s.Protocol && slices.Contains(protocols(), w) })
 		}
@@ -148,6 +149,12 @@ func Names(sources []Source) []Name {
 		all[i] = n
 	}
 	return all
+}
+
+// withoutTimes takes dates and times of day out of a name: they tell runs apart,
+// but not which of them belong together.
+func withoutTimes(text string) string {
+	return regexp.MustCompile(`(?i)(?:\b|_)(?:\d{4}-\d{2}-\d{2}(?:[-_ ]?t?\d{2}[-:_]?\d{2}(?:[-:_]?\d{2})?(?:\.\d+)?z?)?|\d{8}[-_t]\d{4,6}z?)(?:\b|_)`).ReplaceAllString(text, "_")
 }
 
 func sorted(words []string, constant func(string) bool) Name {
@@ -215,6 +222,9 @@ func ParsePattern(text string) (Pattern, error) {
 		name, behind, closed := strings.Cut(after, "}")
 		if !closed || !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(name) {
 			return Pattern{}, fmt.Errorf("the pattern %q has {%s: a factor is a name between braces, of lower-case letters, digits and _", text, after)
+		}
+		if strings.Contains(b.String(), "(?P<"+name+">") {
+			return Pattern{}, fmt.Errorf("the pattern %q has {%s} twice", text, name)
 		}
 		fmt.Fprintf(&b, "(?P<%s>[^/]+)", name)
 		rest = behind

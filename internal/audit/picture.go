@@ -114,7 +114,7 @@ func marked(e Evidence, f model.Finding, every time.Duration, what string) []str
 	if all.Count() == 0 {
 		return nil
 	}
-	counts, lo, hi := bins(all, pictureWidth)
+	counts, lo, hi := bins(all, pictureWidth, every+every/20)
 	most := math.Log1p(slices.Max(counts))
 	levels := []rune(" .:-=+*#%@")
 	var b strings.Builder
@@ -131,6 +131,6 @@ func marked(e Evidence, f model.Finding, every time.Duration, what string) []str
 	return []string{
 		fmt.Sprintf("|%s|  requests (log), darker is more", b.String()),
 		fmt.Sprintf("|%s|  %s of %s", string(marks), what, round(every)),
-		fmt.Sprintf("%s%*s", round(all.Min()), pictureWidth+2-len(round(all.Min()).String()), round(all.Max())),
+		fmt.Sprintf("%s%*s", round(all.Min()), pictureWidth+2-len(round(all.Min()).String()), round(time.Duration(math.Exp(hi)*float64(time.Second)))),
 	}
 }

@@ -78,7 +78,7 @@ func Judge(f File, d Data) []Result {
 	}
 	corrected := stats.Holm(ps)
 	for at, i := range family {
-		tests[i].holm = corrected[at]
+		tests[i].holm, tests[i].family = corrected[at], len(family)
 	}
 	for i, t := range tests {
 		if t != nil {
@@ -94,10 +94,11 @@ type tested struct {
 	err      error // why there is no test
 	unit     string
 	pairs    int // that lie on the claimed side
-	n        int
+	n, m     int // pairs, or values of either side
 	paired   bool
 	estimate stats.Estimate
 	p, holm  float64
+	family   int // claims that are corrected for together
 	sign     float64
 	left     float64 // medians, for people
 	right    float64
@@ -191,7 +192,8 @@ func (t *tested) test(e expression, a, b map[string]float64) {
 	if !t.paired {
 		left, right = values(a), values(b)
 	}
-	t.left, t.right, t.n = stats.HodgesLehmann(left), stats.HodgesLehmann(right), min(len(left), len(right))
+	t.left, t.right, t.n = stats.HodgesLehmann(left), stats.HodgesLehmann(right), len(left)
+	t.m = len(right)
 	if t.paired {
 		t.signs(e, left, right)
 	}
@@ -267,7 +269,10 @@ func (t *tested) judge(r *Result, findings []model.Finding) {
 	r.N, r.Test = t.n, t.estimate.Method
 	r.Estimate, r.Lo, r.Hi, r.P, r.PHolm = &t.estimate.Value, &t.estimate.Lo, &t.estimate.Hi, &t.p, &t.holm
 	r.Verdict, r.Why = t.verdict()
-	if invalid := t.invalid(findings); len(invalid) > 0 && r.Verdict != NotSupported {
+	if least := t.least() * float64(t.family); r.Verdict == NotSupported && least > 1-stats.Level {
+		r.Verdict, r.Why = CannotTell, fmt.Sprintf("so few runs could not show it among %d claims, whatever they were: %s", t.family, r.Why)
+	}
+	if invalid := t.invalid(findings); len(invalid) > 0 {
 		r.Why = fmt.Sprintf("the runs must not be used (%s); they show: %s", strings.Join(invalid, ", "), r.Why)
 		r.Verdict = CannotTell
 	}
@@ -284,9 +289,9 @@ func (t *tested) verdict() (Verdict, string) {
 	lo, hi := t.estimate.Lo, t.estimate.Hi
 	switch e.op {
 	case opLess, opAtMost:
-		return side(shown && hi < 0, shown && lo > 0, why)
+		return t.alone(shown && hi < 0, shown && lo > 0, why)
 	case opGreater, opAtLeast:
-		return side(shown && lo > 0, shown && hi < 0, why)
+		return t.alone(shown && lo > 0, shown && hi < 0, why)
 	case opRatio:
 		return side(lo >= e.low && hi <= e.high, hi < e.low || lo > e.high, why+fmt.Sprintf("; claimed %s to %s", digits(e.low), digits(e.high)))
 	case opEqual:
@@ -297,6 +302,26 @@ func (t *tested) verdict() (Verdict, string) {
 		return side(lo > 1/(1+margin) && hi < 1+margin, lo > 1+margin || hi < 1/(1+margin), why+fmt.Sprintf("; equal within %s %%", digits(margin*100)))
 	}
 	return CannotTell, why
+}
+
+// alone is side for claims of a direction, whose p-value is corrected.
+func (t *tested) alone(yes, no bool, why string) (Verdict, string) {
+	if !yes && !no && t.p <= 1-stats.Level {
+		return NotSupported, fmt.Sprintf("shown by itself, but not when corrected for %d claims: %s", t.family, why)
+	}
+	return side(yes, no, why)
+}
+
+// least is the smallest p-value that so many runs can give; nothing is asked of
+// it where the claim is judged by the interval alone.
+func (t *tested) least() float64 {
+	switch op := t.claim.expression.op; {
+	case op == opRatio || op == opEqual:
+		return 0
+	case t.paired:
+		return math.Pow(2, 1-float64(t.n)) //nolint:mnd // Wilcoxon: all signs alike
+	}
+	return stats.SmallestRankSumP(t.n, t.m)
 }
 
 func side(yes, no bool, why string) (Verdict, string) {
@@ -319,15 +344,18 @@ func (t *tested) medians() string {
 }
 
 func (t *tested) interval() string {
-	how := "pairs"
-	if !t.paired {
-		how = "runs a side, unpaired"
+	how := fmt.Sprintf("%d pairs", t.n)
+	switch {
+	case !t.paired:
+		how = fmt.Sprintf("%d and %d runs, unpaired", t.n, t.m)
+	case t.claim.expression.right == "":
+		how = fmt.Sprintf("%d runs", t.n)
 	}
 	if e := t.claim.expression; e.op == opRatio || e.op == opEqual {
-		return fmt.Sprintf("ratio %s, 95 %% interval %s to %s of %d %s", digits(t.estimate.Value), digits(t.estimate.Lo), digits(t.estimate.Hi), t.n, how)
+		return fmt.Sprintf("ratio %s, 95 %% interval %s to %s of %s", digits(t.estimate.Value), digits(t.estimate.Lo), digits(t.estimate.Hi), how)
 	}
-	return fmt.Sprintf("difference %s, 95 %% interval %s to %s of %d %s, p = %s, %s by Holm",
-		show(t.estimate.Value, t.unit), show(t.estimate.Lo, t.unit), show(t.estimate.Hi, t.unit), t.n, how, small(t.p), small(t.holm))
+	return fmt.Sprintf("difference %s, 95 %% interval %s to %s of %s, p = %s, %s by Holm",
+		show(t.estimate.Value, t.unit), show(t.estimate.Lo, t.unit), show(t.estimate.Hi, t.unit), how, small(t.p), small(t.holm))
 }
 
 // invalid are the rules that forbid to use a run of the claim.
@@ -411,8 +439,8 @@ func small(p float64) string {
 	return fmt.Sprintf("%.2g", p)
 }
 
-func values(m map[string]float64) []float64 {
-	var all []float64
+func values[V any](m map[string]V) []V {
+	var all []V
 	for _, k := range sortedOf(m) {
 		all = append(all, m[k])
 	}

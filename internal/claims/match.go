@@ -130,6 +130,10 @@ func compareFigure(c *Cell, f figure, chosen []subject, runs int) {
 		c.Raw, c.State = asPrinted(lo, f.lo, f.metric)+" - "+asPrinted(hi, f.hi, f.metric), Same
 		if !f.lo.is(lo) || !f.hi.is(hi) {
 			c.State, c.Note = Differs, swapped(f, lo, hi)
+			inside := lo >= f.lo.value-f.lo.digit/2 && hi <= f.hi.value+f.hi.digit
+			if inside && runs != len(values) {
+				c.State, c.Note = Missing, "all runs at hand lie inside; the ends are of others"
+			}
 		}
 		return
 	}

@@ -19,10 +19,11 @@ type matcher struct {
 	meaning    map[string]string // of a table's whole cells and words
 	explained  []string
 	loads      map[string]bool // columns that hold rates asked for, not reached
+	opaque     map[string]bool // columns of numbers that could mean anything
 }
 
 func newMatcher(t Table, all []subject, names map[string]string) *matcher {
-	w := &matcher{all: all, names: names, meaning: map[string]string{}, loads: map[string]bool{}}
+	w := &matcher{all: all, names: names, meaning: map[string]string{}, loads: map[string]bool{}, opaque: map[string]bool{}}
 	for _, s := range all {
 		for _, word := range s.Words {
 			if _, err := strconv.ParseFloat(word, 64); err != nil && !slices.Contains(w.vocabulary, word) {
@@ -57,6 +58,9 @@ func (w *matcher) column(t Table, i int, column string) {
 		}
 	default:
 		w.learn(cells, column)
+		words := audit.Words(column)
+		w.opaque[column] = len(cells) > 1 && !slices.ContainsFunc(cells, func(c string) bool { return !numeric(c) }) && !repetition(column) &&
+			!slices.Contains(words, "connections") && !slices.Contains(words, "duration")
 	}
 }
 
@@ -155,6 +159,11 @@ func (w *matcher) choose(r row, f figure) (chosen []subject, note string, state 
 	if keep == nil {
 		return nil, "", Unknown
 	}
+	for _, column := range sortedOf(r.cells) {
+		if _, told := w.meaning[column+"="+r.cells[column]]; w.opaque[column] && !told && w.meaning[r.cells[column]] == "" {
+			return nil, fmt.Sprintf("nothing tells which runs are %s %s: say it with names in a file of claims", column, r.cells[column]), Several
+		}
+	}
 	if len(r.rates) > 0 {
 		with := keep
 		for _, rate := range r.rates {
@@ -170,7 +179,7 @@ func (w *matcher) choose(r row, f figure) (chosen []subject, note string, state 
 		keep = filter(keep, func(s subject) bool { return s.run == nil || !paced(s.run) })
 	}
 	keep = filter(keep, func(s subject) bool { return planned(s, r) })
-	keep = w.plainest(keep, r)
+	keep = w.plainest(keep, r, f)
 	if len(keep) == 0 {
 		return nil, "", Unknown
 	}
@@ -312,21 +321,29 @@ func planned(s subject, r row) bool {
 	return true
 }
 
-// plainest keeps the runs of the loads that say the least that the row does not:
-// a row that names no CPU limit is of the runs without one.
-func (w *matcher) plainest(keep []subject, r row) []subject {
+// plainest keeps the runs whose names say the least that the row does not: a row
+// that names no CPU limit is of the runs without one.
+func (w *matcher) plainest(keep []subject, r row, f figure) []subject {
+	said := slices.Clone(f.words)
+	for _, phrase := range append(r.phrases, values(r.cells)...) {
+		said = append(said, audit.Words(phrase)...)
+	}
+	for _, word := range slices.Clone(said) {
+		said = append(said, audit.Words(w.meaning[word]+" "+w.oneOf(word))...)
+	}
+	for _, column := range sortedOf(r.cells) {
+		said = append(said, audit.Words(w.meaning[r.cells[column]]+" "+w.meaning[column+"="+r.cells[column]])...)
+	}
 	extra := func(s subject) int {
 		n := 0
-		for _, word := range audit.Words(s.Load) {
-			v, _, ok := leadingNumber(word)
-			if ok && v != 0 && !slices.Contains(r.numbers, v) {
+		for _, word := range audit.Words(s.Variant + " " + s.Load) {
+			v, _, quantity := leadingNumber(word)
+			known := slices.Contains(said, word) || quantity && (v == 0 || len(r.numbers) == 0 || slices.Contains(r.numbers, v))
+			if !known {
 				n++
 			}
 		}
 		return n
-	}
-	if len(r.numbers) == 0 {
-		return keep
 	}
 	least := math.MaxInt
 	for _, s := range keep {

@@ -64,15 +64,13 @@ used: a run, a table or a claim.`,
 
 // audited is what an audit found.
 type audited struct {
-	Answer   string           `json:"answer"`
-	Runs     []auditedRun     `json:"runs,omitempty"`
-	Skipped  []string         `json:"skipped,omitempty"`
-	Findings []model.Finding  `json:"findings"`
-	Claims   []claims.Result  `json:"claims,omitempty"`
-	Tables   []claims.Match   `json:"tables,omitempty"`
-	evidence audit.Evidence   // for pictures
-	lints    map[string]bool  // rules about tables that spoke
-	words    map[string][]int // of runs by variant, for people
+	Answer   string          `json:"answer"`
+	Runs     []auditedRun    `json:"runs,omitempty"`
+	Skipped  []string        `json:"skipped,omitempty"`
+	Findings []model.Finding `json:"findings"`
+	Claims   []claims.Result `json:"claims,omitempty"`
+	Tables   []claims.Match  `json:"tables,omitempty"`
+	evidence audit.Evidence  // for pictures
 }
 
 type auditedRun struct {
@@ -101,6 +99,9 @@ func (a *app) audit(args []string, o auditOptions) error {
 		return wrong(err)
 	}
 	e := result.evidence
+	if len(e.Outcomes) > 0 {
+		result.Answer = audit.Answer(e, result.Findings)
+	}
 	for _, t := range o.tables {
 		table := tables[t]
 		var m claims.Match
@@ -117,7 +118,7 @@ func (a *app) audit(args []string, o auditOptions) error {
 	}
 	audit.Order(result.Findings)
 	result.Claims = claims.Judge(file, claims.Data{Evidence: e, Findings: result.Findings, Tables: tables})
-	result.Answer = answer(e, &result)
+	result.Answer = answer(&result)
 	if err := a.printAudit(&result, o); err != nil {
 		return err
 	}
@@ -132,10 +133,11 @@ func (r *audited) invalid() bool {
 		slices.ContainsFunc(r.Claims, func(c claims.Result) bool { return c.Verdict == claims.Contradicted })
 }
 
-func answer(e audit.Evidence, r *audited) string {
-	text := "Only printed figures were given, no raw data."
-	if len(e.Outcomes) > 0 {
-		text = audit.Answer(e, r.Findings)
+// answer adds what is to be said of tables and claims to that of the runs.
+func answer(r *audited) string {
+	text := r.Answer
+	if text == "" {
+		text = "Only printed figures were given, no raw data."
 	}
 	for _, m := range r.Tables {
 		if n := m.Count(claims.Differs); n > 0 {
@@ -144,14 +146,18 @@ func answer(e audit.Evidence, r *audited) string {
 			text += fmt.Sprintf(" %d of %d printed figures of %s were found again.", m.Count(claims.Same), len(m.Cells), m.Table)
 		}
 	}
-	if len(r.Claims) > 0 {
-		n := 0
-		for _, c := range r.Claims {
-			if c.Verdict == claims.Supported {
-				n++
-			}
+	counts := map[claims.Verdict]int{}
+	for _, c := range r.Claims {
+		counts[c.Verdict]++
+	}
+	var parts []string
+	for _, v := range []claims.Verdict{claims.Supported, claims.NotSupported, claims.Contradicted, claims.CannotTell} {
+		if counts[v] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
 		}
-		text += fmt.Sprintf(" %d of %d claims are supported.", n, len(r.Claims))
+	}
+	if len(parts) > 0 {
+		text += fmt.Sprintf(" Of %d claims: %s.", len(r.Claims), strings.Join(parts, ", "))
 	}
 	return text
 }

@@ -138,13 +138,16 @@ func byRule(all []model.Finding) [][]model.Finding {
 func (w auditWriter) rule(e audit.Evidence, same []model.Finding) {
 	f := same[0]
 	w.printf("%s%s: %s\n", w.bullet(), w.bold(f.Rule), f.Cause)
-	const most = 12
+	most := 12 // that fit on a screen
+	if f.Severity == model.SeverityNote {
+		most = 3
+	}
 	for _, x := range same[:min(len(same), most)] {
 		where := strings.Trim(x.Variant+"/"+x.Load, "/")
 		if where != "" {
 			where += ": "
 		}
-		w.printf("  %s%s%s\n", w.bullet(), where, x.Evidence)
+		w.printf("  %s%s%s\n", w.bullet(), where, short(x.Evidence))
 	}
 	if more := len(same) - most; more > 0 {
 		w.printf("  %sand %d more of the same\n", w.bullet(), more)
@@ -161,6 +164,15 @@ func (w auditWriter) rule(e audit.Evidence, same []model.Finding) {
 		}
 	}
 	w.printf("  %s-> %s\n", w.bullet(), f.Advice)
+}
+
+// short cuts what would fill a screen; --json has all of it.
+func short(text string) string {
+	const most = 420
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + " ..."
 }
 
 func (w auditWriter) claims(all []claims.Result) {
