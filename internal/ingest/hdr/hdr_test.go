@@ -49,9 +49,11 @@ func TestTags(t *testing.T) {
 	var log bytes.Buffer
 	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	if err := hist.WriteLog(&log, []hist.Tagged{
-		{Tag: "a", Start: start, Interval: time.Second, Histogram: &h}, {Tag: "a", Start: start.Add(time.Second), Interval: time.Second, Histogram: &h},
+		{Tag: "a", Start: start, Interval: time.Second, Histogram: &h},
+		{Tag: "a", Start: start.Add(time.Second), Interval: time.Second, Histogram: &h},
 		{Tag: "b", Start: start, Interval: time.Second, Histogram: &h},
-		{Tag: "mesh/peak/failed/3/valid", Start: start, Interval: time.Second, Histogram: &h}, {Tag: "mesh/peak/service/3/valid", Start: start, Interval: time.Second, Histogram: &h},
+		{Tag: "mesh/peak/failed/3/valid", Start: start, Interval: time.Second, Histogram: &h},
+		{Tag: "mesh/peak/service/3/valid", Start: start, Interval: time.Second, Histogram: &h},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -147,16 +147,10 @@ type request struct {
 // take adds a point to its request. http_reqs comes first, http_req_failed or
 // another request's http_reqs after it.
 func (r *reader) take(p point) error {
-	if p.metric == "dropped_iterations" {
-		if !(p.value >= 0 && p.value < 1e12) {
-			return fmt.Errorf("%g dropped iterations", p.value)
-		}
-		if r.rec.Measured(p.at) {
-			r.rec.Unsent(uint64(p.value))
-		}
-		return nil
-	}
-	if p.metric == "vus" {
+	switch p.metric {
+	case "dropped_iterations":
+		return r.dropped(p)
+	case "vus":
 		r.users = max(r.users, p.value)
 		return nil
 	}
@@ -181,6 +175,17 @@ func (r *reader) take(p point) error {
 		r.current.duration, r.current.complete = p.value, true
 	case "http_req_failed":
 		r.current.failed = p.value > 0
+	}
+	return nil
+}
+
+// dropped counts iterations that no virtual user was free for.
+func (r *reader) dropped(p point) error {
+	if !(p.value >= 0 && p.value < 1e12) {
+		return fmt.Errorf("%g dropped iterations", p.value)
+	}
+	if r.rec.Measured(p.at) {
+		r.rec.Unsent(uint64(p.value))
 	}
 	return nil
 }
