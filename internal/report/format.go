@@ -29,6 +29,7 @@ func scales(unit metric.Unit) []scale {
 		return []scale{{1, string(unit)}}
 	case metric.UnitShare:
 		return []scale{{0.01, "%"}}
+	case metric.UnitCount:
 	}
 	return []scale{{1, string(unit)}}
 }
@@ -80,7 +81,15 @@ func FormatValue(unit metric.Unit, v float64) string {
 		return share(v)
 	}
 	s := pick(unit, v)
-	return digits(v/s.factor) + " " + s.suffix
+	return digits(v/s.factor) + s.unit()
+}
+
+// unit is the suffix with the space before it; a plain number has none.
+func (s scale) unit() string {
+	if s.suffix == "" {
+		return ""
+	}
+	return " " + s.suffix
 }
 
 // share keeps the nines: 99.995 % must not print as 100 %, nor a loss of
@@ -115,13 +124,13 @@ func FormatDifference(unit metric.Unit, e Estimate) string {
 		}
 		return text
 	}
-	return fmt.Sprintf("%s %s [%s, %s]", one(e.Value), s.suffix, one(e.Lo), one(e.Hi))
+	return fmt.Sprintf("%s%s [%s, %s]", one(e.Value), s.unit(), one(e.Lo), one(e.Hi))
 }
 
 // FormatEstimate writes a value with its interval, e.g. "0.62 s [0.60, 0.64]".
 func FormatEstimate(unit metric.Unit, e Estimate) string {
 	s := pick(unit, e.Value)
-	return fmt.Sprintf("%s %s [%s, %s]", digits(e.Value/s.factor), s.suffix, digits(e.Lo/s.factor), digits(e.Hi/s.factor))
+	return fmt.Sprintf("%s%s [%s, %s]", digits(e.Value/s.factor), s.unit(), digits(e.Lo/s.factor), digits(e.Hi/s.factor))
 }
 
 // FormatRatio writes a ratio with its interval, e.g. "9.4x (9.2-9.7)".

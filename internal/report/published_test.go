@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
 	"github.com/windtunnel/windtunnel/internal/report/markdown"
@@ -146,4 +149,14 @@ func TestPublishedClaimUnderEveryLoad(t *testing.T) {
 func TestPublishedGolden(t *testing.T) {
 	t.Parallel()
 	golden(t, publishedModel(t, 0.05), map[string]report.Format{"published.txt": text.Format{}, "published.md": markdown.Format{}})
+}
+
+// A plain number has no unit, and no space where one would be.
+func TestPlainNumbers(t *testing.T) {
+	t.Parallel()
+	e := report.Estimate{Value: 3, Lo: 2, Hi: 4}
+	got := []string{report.FormatValue(metric.UnitCount, 3), report.FormatEstimate(metric.UnitCount, e), report.FormatDifference(metric.UnitCount, e)}
+	if diff := cmp.Diff([]string{"3.00", "3.00 [2.00, 4.00]", "+3.00 [+2.00, +4.00]"}, got); diff != "" {
+		t.Error(diff)
+	}
 }

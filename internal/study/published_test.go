@@ -196,6 +196,18 @@ func TestPublishedFiles(t *testing.T) {
 	}
 }
 
+func TestUnitsOfMetrics(t *testing.T) {
+	t.Parallel()
+	for metric, unit := range map[string]string{
+		"response.p50": "ms", "failover.detected": "ms", "failback.first": "s", "failover.failed": "1", "failover.wrong_region": "%", "goodput": "Gbit/s",
+		"retransmits": "/GB", "memory.total": "MiB", "rate.highest": "k/s", "loss": "share",
+	} {
+		if unitsOf(metric)[unit] == 0 {
+			t.Errorf("%s cannot be in %s: %v", metric, unit, unitsOf(metric))
+		}
+	}
+}
+
 func FuzzPublishedTable(f *testing.F) {
 	for _, seed := range []string{"a,b\n1,2\n", "a\n", "a,a\n1,2", "\"a\n\",b\n1,\"x", "# x\na,b\n 1 , -\n"} {
 		f.Add(seed)
