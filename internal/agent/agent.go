@@ -36,6 +36,9 @@ type GateJob struct {
 	Host    string // authority that requests carry
 	Streak  int
 	Timeout time.Duration
+	// RTT is the longest round trip that an answer may have to make; attempts
+	// then have more time.
+	RTT time.Duration
 	// Identities that may answer; none: any.
 	Identities []string
 }

@@ -100,7 +100,8 @@ type gating struct {
 
 // connection makes a connection and sends a few requests over it.
 func (g *gating) connection(ctx context.Context, to netip.AddrPort, s load.Session) error {
-	limit := attemptLimit
+	const trips = 6 // connecting, TLS of several hops, the answer
+	limit := attemptLimit + trips*g.job.RTT
 	if g.job.Load.Timeout > 0 {
 		limit = min(limit, g.job.Load.Timeout)
 	}

@@ -38,7 +38,8 @@ func (t *trial) startGenerators(ctx context.Context) error {
 // the others must see the same body.
 func (t *trial) gateFrom(ctx context.Context) (model.Ready, error) {
 	job := agent.GateJob{
-		Load: t.load, Targets: t.targets, Host: t.load.To, Streak: gateStreak, Timeout: gateTimeout, Identities: t.identities(),
+		Load: t.load, Targets: t.targets, Host: t.load.To, Streak: gateStreak, Timeout: t.gateLimit(), Identities: t.identities(),
+		RTT: t.longestRTT(),
 	}
 	first, err := t.gens[0].Gate(ctx, job)
 	if err != nil || !first.Passed {
@@ -51,12 +52,30 @@ func (t *trial) gateFrom(ctx context.Context) (model.Ready, error) {
 		case err != nil:
 			return first, fmt.Errorf("from pod %s: %w", pod, err)
 		case !ready.Passed:
-			return first, fmt.Errorf("from pod %s: no %d right answers in a row within %s; last error: %s", pod, gateStreak, gateTimeout, ready.LastError)
+			return first, fmt.Errorf("from pod %s: no %d right answers in a row within %s; last error: %s", pod, gateStreak, t.gateLimit(), ready.LastError)
 		case ready.Payload != first.Payload:
 			return first, fmt.Errorf("pod %s gets another body than pod %s: %s, not %s", pod, t.load.From, ready.Payload, first.Payload)
 		}
 	}
 	return first, nil
+}
+
+// longestRTT is that of the topology's slowest link.
+func (t *trial) longestRTT() time.Duration {
+	const ways = 2
+	var longest time.Duration
+	for _, l := range t.Plan.Study.Topology.Links {
+		longest = max(longest, ways*(l.Delay+l.Jitter))
+	}
+	return longest
+}
+
+// gateLimit is how long a pod's gate may take. Where links are long, right
+// answers take their time: each a few round trips for connecting, for TLS on
+// the way and for itself.
+func (t *trial) gateLimit() time.Duration {
+	const trips = 4
+	return gateTimeout + gateStreak*trips*t.longestRTT()
 }
 
 // share is the part of a load that one of several generators sends: its own

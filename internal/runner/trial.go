@@ -74,7 +74,7 @@ func (t *trial) steps(ctx context.Context) error {
 		{"deploying the app", stepTimeout, t.deployApp},
 		{"deploying the stack", stepTimeout, t.deployStack},
 		{"starting the generator", stepTimeout, t.startGenerators},
-		{"waiting for the path to be ready", gateTimeout*time.Duration(1+len(t.load.Generators)) + stepTimeout, t.gate},
+		{"waiting for the path to be ready", t.gateLimit()*time.Duration(1+len(t.load.Generators)) + stepTimeout, t.gate},
 		{"running the load", t.loadLimit(), t.runLoad},
 		{"observing the stack", stepTimeout, t.observe},
 	}
@@ -215,7 +215,7 @@ func (t *trial) gate(ctx context.Context) error {
 		return err
 	}
 	if !ready.Passed {
-		return fmt.Errorf("no %d right answers in a row within %s; last error: %s", gateStreak, gateTimeout, ready.LastError)
+		return fmt.Errorf("no %d right answers in a row within %s; last error: %s", gateStreak, t.gateLimit(), ready.LastError)
 	}
 	t.out.Ledger = append(t.out.Ledger, answers(ready)...)
 	return nil
