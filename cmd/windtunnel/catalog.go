@@ -29,6 +29,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/ipip"
 	"github.com/windtunnel/windtunnel/internal/layer/macvlan"
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
+	"github.com/windtunnel/windtunnel/internal/layer/policy"
 	"github.com/windtunnel/windtunnel/internal/layer/routed"
 	"github.com/windtunnel/windtunnel/internal/layer/vxlan"
 	"github.com/windtunnel/windtunnel/internal/layer/wireguard"
@@ -66,6 +67,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			macvlan.Plugin(),
 			vxlan.Plugin(),
 			wireguard.Plugin(),
+			policy.Plugin(),
 			ipip.Plugin(),
 			gre.Plugin(),
 			geneve.Plugin(),

@@ -35,9 +35,11 @@ func (m *MTU) UnmarshalJSON(b []byte) error {
 	if *m == Native || *m == Equal {
 		return nil
 	}
-	if n, err := strconv.Atoi(text); err != nil || n < minMTU || n > maxMTU {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < minMTU || n > maxMTU {
 		return &model.ConfigError{Key: "mtu", Text: fmt.Sprintf("is %s; it can be native, equal or a number from %d to %d", b, minMTU, maxMTU)}
 	}
+	*m = MTU(strconv.Itoa(n))
 	return nil
 }
 

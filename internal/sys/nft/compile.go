@@ -40,6 +40,9 @@ func chain(table *nftables.Table, c Chain) *nftables.Chain {
 		out.Hooknum, out.Priority = nftables.ChainHookOutput, nftables.ChainPriorityNATDest
 	case HookPostrouting:
 		out.Hooknum, out.Priority = nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource
+	case HookForward:
+		out.Hooknum, out.Priority, out.Type = nftables.ChainHookForward, nftables.ChainPriorityFilter, nftables.ChainTypeFilter
+		return out
 	}
 	out.Type = nftables.ChainTypeNAT
 	return out
@@ -80,6 +83,9 @@ func match(m Match) []expr.Any {
 	if m.Mark != 0 {
 		meta(expr.MetaKeyMARK, binaryutil.NativeEndian.PutUint32(m.Mark))
 	}
+	if m.Established {
+		out = append(out, established()...)
+	}
 	out = append(out, prefix(m.Source, offsetSource)...)
 	out = append(out, prefix(m.Destination, offsetDestination)...)
 	if m.TCP {
@@ -90,6 +96,16 @@ func match(m Match) []expr.Any {
 		equal(binaryutil.BigEndian.PutUint16(m.DestinationPort))
 	}
 	return out
+}
+
+// established is "ct state established,related".
+func established() []expr.Any {
+	states := binaryutil.NativeEndian.PutUint32(expr.CtStateBitESTABLISHED | expr.CtStateBitRELATED)
+	return []expr.Any{
+		&expr.Ct{Key: expr.CtKeySTATE, Register: reg1},
+		&expr.Bitwise{SourceRegister: reg1, DestRegister: reg1, Len: 4, Mask: states, Xor: make([]byte, 4)},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: reg1, Data: make([]byte, 4)},
+	}
 }
 
 // prefix matches an IPv4 address of the header; an invalid prefix is any.
@@ -115,6 +131,8 @@ func act(conn *nftables.Conn, table *nftables.Table, a Action) ([]expr.Any, erro
 	switch a.kind {
 	case accept:
 		return []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}, nil
+	case drop:
+		return []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}, nil
 	case goTo:
 		return []expr.Any{&expr.Verdict{Kind: expr.VerdictGoto, Chain: a.chains[0]}}, nil
 	case random:

@@ -1,5 +1,5 @@
-// Package nft is the small part of nftables that the layers need: IPv4 NAT
-// tables that are described as plain values, applied in one transaction, read
+// Package nft is the small part of nftables that the layers need: IPv4 tables
+// for NAT and filters that are described as plain values, applied in one transaction, read
 // back with their counters, and removed.
 //
 // All functions act on the network namespace of the calling thread, so they
@@ -24,7 +24,8 @@ import (
 
 // Table is one nftables table of family ip that is wanted. Its chains are of
 // type nat, so their rules see the first packet of a connection only: a
-// counter counts connections.
+// counter counts connections. Chains that are entered from HookForward filter:
+// their rules see every packet, and count packets.
 type Table struct {
 	Name   string
 	Chains []Chain
@@ -43,6 +44,8 @@ const (
 	HookOutput Hook = "output"
 	// HookPostrouting sees what leaves; only Masquerade makes sense there.
 	HookPostrouting Hook = "postrouting"
+	// HookForward sees what passes through the namespace, to filter it.
+	HookForward Hook = "forward"
 )
 
 // Chain is a list of rules, tried in order.
@@ -71,9 +74,12 @@ type Match struct {
 	DestinationPort uint16 // needs TCP
 	Mark            uint32
 	In, Out         string // interfaces
+	// Established is true of packets of connections that have been let through,
+	// and of ICMP errors about them.
+	Established bool
 }
 
-// Action is what a rule does: made by Accept, Goto, Random, Dispatch, DNAT,
+// Action is what a rule does: made by Accept, Drop, Goto, Random, Dispatch, DNAT,
 // Redirect or Masquerade.
 type Action struct {
 	kind   actionKind
@@ -86,6 +92,7 @@ type actionKind int
 
 const (
 	accept actionKind = iota
+	drop
 	goTo
 	random
 	dispatch
@@ -102,6 +109,9 @@ type Route struct {
 
 // Accept leaves the connection as it is and ends the table's work on it.
 func Accept() Action { return Action{kind: accept} }
+
+// Drop throws the packet away.
+func Drop() Action { return Action{kind: drop} }
 
 // Goto goes on in another chain.
 func Goto(chain string) Action { return Action{kind: goTo, chains: []string{chain}} }
@@ -144,7 +154,7 @@ type LiveChain struct {
 type LiveRule struct {
 	Comment string
 	Counted bool
-	// Connections is the rule's counter; 0 unless Counted.
+	// Connections is the rule's counter, of packets in filters; 0 unless Counted.
 	Connections uint64
 	// Random is the number of ways a numgen random expression chooses from;
 	// 0 without one.
@@ -156,7 +166,8 @@ type LiveRule struct {
 }
 
 // Apply makes the table exist exactly as given, in one transaction: a table of
-// that name is replaced, and on an error nothing has changed.
+// that name is replaced, and on an error nothing has changed. A table of more
+// than 150 rules takes several; on an error in a later one the table is gone.
 func Apply(t Table) error {
 	if err := t.validate(); err != nil {
 		return fmt.Errorf("nftables table %s: %w", t.Name, err)
@@ -173,15 +184,27 @@ func Apply(t Table) error {
 	for _, c := range t.Chains {
 		chains[c.Name] = conn.AddChain(chain(table, c))
 	}
+	waiting := 0
 	for _, c := range t.Chains {
 		for _, r := range c.Rules {
 			if err := addRule(conn, chains[c.Name], r); err != nil {
 				return fmt.Errorf("nftables table %s, chain %s: %w", t.Name, c.Name, err)
 			}
+			if waiting++; waiting < maxBatch {
+				continue
+			}
+			waiting = 0
+			if err := conn.Flush(); err != nil {
+				return errors.Join(explain("applying nftables table "+t.Name, err), Delete(t.Name))
+			}
 		}
 	}
 	return explain("applying nftables table "+t.Name, conn.Flush())
 }
+
+// maxBatch is how many rules go to the kernel at once: it answers each, and the
+// answers have to fit in the socket's buffer, which only root may enlarge.
+const maxBatch = 150
 
 // Delete removes the table. A table that does not exist is no error, so it may
 // be called twice.
