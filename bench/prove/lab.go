@@ -1,23 +1,23 @@
 package main
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/report"
 	"github.com/windtunnel/windtunnel/internal/store"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
-// study is one small study of the lab. Every server pod runs in every trial;
+// studyText is one small study of the lab. Every server pod runs in every trial;
 // variants differ in the one that clients talk to.
-const study = `apiVersion: windtunnel/v1
+const studyText = `apiVersion: windtunnel/v1
 kind: Study
 metadata: {name: prove}
 question: Is what was planted found, and nothing else?
@@ -148,6 +148,10 @@ func (t truth) found(m *report.Model) (string, bool) {
 	return fmt.Sprintf("%s %s: planted %g, found %g [%g, %g], %s, held: %v", t.variant, t.metric, t.size, d.Value, d.Lo, d.Hi, c.Verdict, ok), ok
 }
 
+func studyFile(variants string, o labOptions, seed int) []byte {
+	return fmt.Appendf(nil, studyText, variants, o.window, o.blocks, seed)
+}
+
 // run makes one run with this very program, and reports on it.
 func (o labOptions) run(name, variants string, seed int) (*report.Model, error) {
 	self, err := os.Executable()
@@ -155,12 +159,18 @@ func (o labOptions) run(name, variants string, seed int) (*report.Model, error) 
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	file, dir := filepath.Join(o.dir, name+".yaml"), filepath.Join(o.dir, name)
-	if err = store.WriteFile(file, fmt.Appendf(nil, study, variants, o.window, o.blocks, seed)); err != nil {
+	if err = store.WriteFile(file, studyFile(variants, o, seed)); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.Background(), self, "run", file, "--out", dir, "--quiet")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("running %s: %w\n%s", file, err, text)
+	var text bytes.Buffer
+	env := []string{"PATH=" + os.Getenv("PATH"), "XDG_RUNTIME_DIR=" + os.Getenv("XDG_RUNTIME_DIR")} //nolint:forbidigo // a program of its own
+	p, err := sys.Start(sys.Command{Argv: []string{self, "run", file, "--out", dir, "--quiet"}, Env: env, Output: &text})
+	if err != nil {
+		return nil, err
+	}
+	<-p.Done()
+	if p.ExitCode() != 0 {
+		return nil, fmt.Errorf("running %s ended with exit code %d:\n%s", file, p.ExitCode(), text.String())
 	}
 	run, err := store.Open(dir)
 	if err != nil {

@@ -42,7 +42,7 @@ func proveStats(args []string, out io.Writer) error {
 	table := simulate.Table(tallies)
 	_, _ = io.WriteString(out, table)
 	if *page != "" {
-		if err := replaceTable(*page, table); err != nil {
+		if err = replaceTable(*page, table); err != nil {
 			return err
 		}
 	}
