@@ -28,7 +28,7 @@ func (a *app) auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "audit FILE...|RUN", Short: "Say what can and what cannot be concluded from results, ours or other tools'",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && len(o.tables) == 0 && !o.rules {
+			if len(args) == 0 && len(o.tables) == 0 && o.claims == "" && !o.rules {
 				return errors.New("give files or folders of results, or the folder of a run")
 			}
 			return nil
@@ -210,7 +210,8 @@ func expand(args []string) ([]input, error) {
 		case err != nil:
 			problems = append(problems, err)
 		case info.IsDir():
-			err = filepath.WalkDir(arg, func(path string, d fs.DirEntry, err error) error {
+			// The separator makes it follow a link to a folder.
+			err = filepath.WalkDir(arg+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
 				if err == nil && d.Type().IsRegular() && !strings.HasPrefix(d.Name(), ".") {
 					all = append(all, input{path, false})
 				}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/cli"
+)
+
+// Every example of docs/audit.md gives what the page shows: "..." stands for
+// what is left out, within a line or between lines.
+func TestAuditDocumentation(t *testing.T) {
+	studies, err := filepath.Abs("../../internal/ingest/testdata/studies")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := blocks(t, "../../docs/audit.md", "yaml")
+	examples := blocks(t, "../../docs/audit.md", "console")
+	dir := t.TempDir()
+	for _, name := range []string{"vegeta", "fortio-log", "fortio-json", "published"} {
+		if err := os.Symlink(filepath.Join(studies, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "thesis.yaml"), []byte(files[len(files)-1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if len(examples) < 5 {
+		t.Fatalf("%d examples", len(examples))
+	}
+	for _, e := range examples {
+		command, shown, _ := strings.Cut(strings.TrimPrefix(e, "$ windtunnel "), "\n")
+		var args []string
+		for a := range strings.FieldsSeq(command) {
+			args = append(args, strings.Trim(a, "'"))
+		}
+		var out, complaints bytes.Buffer
+		code := cli.Main(t.Context(), cli.Env{Args: args, Stdout: &out, Stderr: &complaints, Now: time.Now}, catalog(dir))
+		if complaints.Len() > 0 || code != cli.ExitDone && code != cli.ExitGate {
+			t.Errorf("%s: exit code %d\n%s", command, code, complaints.String())
+		}
+		rest := out.String()
+		for part := range strings.SplitSeq(shown, "...") {
+			part = strings.Trim(part, "\n")
+			at := strings.Index(rest, part)
+			if at < 0 {
+				t.Errorf("%s prints no\n%s\nafter what was before:\n%.3000s", command, part, rest)
+				break
+			}
+			rest = rest[at+len(part):]
+		}
+	}
+}
