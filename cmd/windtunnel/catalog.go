@@ -120,14 +120,16 @@ func catalog(runtimeDir string) cli.Catalog {
 		Witness:   wire.Witness{},
 		DelayLine: lab.ServeDelayLine,
 		WireGuard: userspace.Serve,
-		Echo: func(ctx context.Context, o cli.EchoOptions) error {
-			plant := echo.Plant{Delay: o.PlantDelay, Fail: o.PlantFail, Burn: o.PlantBurn}
-			return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant})
-		},
+		Echo:    serveEcho,
 	}
 	c.StudyFiles = studies.Files()
 	for _, s := range studies.List() {
 		c.Studies = append(c.Studies, cli.Study{Name: s.Name, Question: s.Question, Data: s.Data})
 	}
 	return c
+}
+
+func serveEcho(ctx context.Context, o cli.EchoOptions) error {
+	plant := echo.Plant{Delay: o.PlantDelay, Fail: o.PlantFail, Burn: o.PlantBurn}
+	return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant})
 }
