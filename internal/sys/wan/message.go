@@ -43,9 +43,9 @@ const (
 // packet is what a message tells of a packet.
 type packet struct {
 	id      uint32
-	length  int   // from the IP header on
-	arrived int64 // CLOCK_REALTIME in nanoseconds; 0: not known
-	device  int   // port that it leaves by
+	length  int    // from the IP header on
+	arrived int64  // CLOCK_REALTIME in nanoseconds; 0: not known
+	device  int    // port that it leaves by
 	source  []byte // hardware address that it has come from; nil: not known
 	payload []byte
 }

@@ -15,7 +15,7 @@ type shaper struct {
 }
 
 func newShaper(s Settings, seed uint64) *shaper {
-	const stream = 0x77696e64 // any constant
+	const stream = 0x77696e64                                                // any constant
 	return &shaper{Settings: s, random: rand.New(rand.NewPCG(seed, stream))} //nolint:gosec // an emulation, not a secret
 }
 

@@ -112,7 +112,7 @@ func (s *site) probeLink(ctx context.Context, w direction) (model.LinkObserved, 
 	from, to := s.nodes[w.nodes[0]], s.nodes[w.nodes[1]]
 	p := wan.Probe{From: from.ns, To: to.ns, Addr: to.addr, Count: count, Gap: gap, Bytes: bytes, Patience: w.link.Delay + w.link.Jitter + more}
 	if rate := w.link.Rate; rate > 0 {
-		const bits, headers, share = 8, 60, 4 // at most a quarter of what the link carries
+		const bits, headers, share = 8, 60, 4                                                       // at most a quarter of what the link carries
 		p.Gap = max(gap, time.Duration(share*bits*(bytes+headers))*time.Second/time.Duration(rate)) //nolint:gosec // at most 10^12
 		p.Count = min(count, max(1, int(more/p.Gap)))
 	}

@@ -147,7 +147,7 @@ func (d direction) settings() wan.Settings {
 
 func (d direction) name() string { return d.from + ">" + d.to }
 
-func uplink(segment int) string  { return "up" + strconv.Itoa(segment) }   // of a segment's bridge
+func uplink(segment int) string  { return "up" + strconv.Itoa(segment) }  // of a segment's bridge
 func wanPort(segment int) string { return "wan" + strconv.Itoa(segment) } // of the bridge wan
 
 // buildSegments makes a bridge for each segment, the first of which is there
