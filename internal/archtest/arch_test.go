@@ -52,7 +52,7 @@ func layers() map[string][]string {
 		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/ingest"},
 		"internal/claims":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/ingest", "internal/audit"},
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
-		"internal/report/":  {"internal/model", "internal/hist", "internal/report"},
+		"internal/report/":  {"internal/model", "internal/hist", "internal/metric", "internal/report"},
 		"internal/simulate": {"internal/model", "internal/hist", "internal/stats", "internal/plan", "internal/store"},
 		"internal/manifest": {"internal/model", "internal/plan", "internal/store"},
 		"internal/compare":  {"internal/model", "internal/stats", "internal/metric", "internal/store", "internal/report", "internal/manifest"},
