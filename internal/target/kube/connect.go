@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
@@ -32,6 +34,9 @@ type cluster struct {
 
 // connectAll connects to the contexts; to the current one where there are none.
 func connectAll(ctx context.Context, path string, contexts []string) ([]*cluster, error) {
+	// client-go logs every stream that ends as an error; what matters is returned.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
 	raw, err := rules.Load()

@@ -77,10 +77,12 @@ func (b *probe) read(ctx context.Context) (r podside.Reading, err error) {
 	return r, b.running.line(ctx, &r)
 }
 
-func (b *probe) close() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // no grace
-	_ = b.running.Stop(ctx)
+// close ends the probe; its end of the stream closes with it.
+func (b *probe) close(ctx context.Context) {
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_ = b.running.Stop(ctx) // never fails
 }
 
 // Clock tells how a pod's clock differs from this process's; see

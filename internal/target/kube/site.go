@@ -157,11 +157,12 @@ func (s *site) Close(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
-	for _, p := range s.pods {
+	errs = append(errs, s.each(func(p *pod) error {
 		if p.probe != nil {
-			p.probe.close()
+			p.probe.close(ctx)
 		}
-	}
+		return nil
+	}))
 	for _, c := range s.target.clusters {
 		errs = append(errs, c.removePods(ctx, s.selector()))
 	}
