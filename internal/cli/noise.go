@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -84,9 +85,9 @@ func (p power) row(variant, load, name string) string {
 	sd := stats.StdDev(logs)
 	blocks := p.study.Design.Blocks
 	smallest := math.Expm1(stats.MinimumDetectableAt(sd, blocks, p.alpha(blocks)))
-	needed := "over " + fmt.Sprint(mostBlocks)
+	needed := "over " + strconv.Itoa(mostBlocks)
 	if n, ok := stats.BlocksFor(sd, math.Log1p(p.effect), p.alpha(mostBlocks), 6, mostBlocks); ok {
-		needed = fmt.Sprint(n)
+		needed = strconv.Itoa(n)
 	}
 	return share(smallest) + "\t" + p.floor(load, name) + "\t" + needed
 }

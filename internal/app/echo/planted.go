@@ -151,6 +151,6 @@ func (p *plant) meet() (fail bool) {
 
 // watch the clock until then.
 func watch(until time.Time) {
-	for time.Now().Before(until) { //nolint:revive // burning CPU is what is asked for
+	for time.Now().Before(until) {
 	}
 }
