@@ -38,6 +38,7 @@ test: envoy ## run every test; privileged ones where this host can
 
 check: $(LINT) ## lint, formatting, module files
 	$(LINT) run ./...
+	cd test/kubelab && ../../$(LINT) run ./...
 	$(LINT) fmt --diff ./... | (! grep .)
 	$(GO) mod tidy -diff
 

@@ -40,6 +40,8 @@ func TestE2E(t *testing.T) {
 	}
 	e.kubelab(t, "down")
 	e.kubelab(t, "build")
+	loopback(t)
+	unusual(t)
 	before := host(t)
 	t.Cleanup(func() { e.kubelab(t, "down") })
 	begun := time.Now()
@@ -72,12 +74,49 @@ func TestE2E(t *testing.T) {
 		}
 	}
 
+	changed(t)
 	begun = time.Now()
 	e.kubelab(t, "down")
 	t.Logf("down after %s", time.Since(begun).Round(100*time.Millisecond))
 	e.kubelab(t, "left")
 	if after := host(t); after != before {
 		t.Errorf("the host was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// loopback sets up the loopback device of this test's network namespace, for
+// kubectl port-forward.
+func loopback(t *testing.T) {
+	t.Helper()
+	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// unusual gives a kernel setting a value that no kubelet gives it, so that it
+// shows whether the setting comes back. Another lab may run on this host.
+func unusual(t *testing.T) {
+	t.Helper()
+	const file = "/proc/sys/kernel/panic"
+	old, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte("7"), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.WriteFile(file, old, 0o644); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// changed says whether the lab has changed a setting: else nothing came back.
+func changed(t *testing.T) {
+	t.Helper()
+	if now, err := os.ReadFile("/proc/sys/kernel/panic"); err != nil || strings.TrimSpace(string(now)) == "7" {
+		t.Errorf("the kubelets did not set kernel/panic: %q, %v", now, err)
 	}
 }
 
@@ -240,9 +279,9 @@ func get(t *testing.T, url string) string {
 	if err != nil {
 		return ""
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	var b bytes.Buffer
-	if _, err := b.ReadFrom(response.Body); err != nil {
+	if _, err = b.ReadFrom(response.Body); err != nil {
 		return ""
 	}
 	return b.String()
@@ -277,10 +316,6 @@ func (e e2e) streams(t *testing.T) {
 		_ = forward.Process.Signal(syscall.SIGTERM)
 		_ = forward.Wait()
 	}()
-	lo := exec.Command("ip", "link", "set", "lo", "up")
-	if out, err := lo.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	eventually(t, "port-forward", func() bool { return strings.Contains(get(t, "http://127.0.0.1:18080/forwarded"), "/forwarded") })
 }
 

@@ -42,8 +42,8 @@ environment: KUBELAB_NAME (kubelab), KUBELAB_NODES (2,1), KUBELAB_STATE (/var/li
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	err := run(ctx, os.Args[1:])
+	stop()
 	var ended *exec.ExitError
 	switch {
 	case errors.As(err, &ended):
@@ -57,10 +57,10 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	if len(args) == 0 {
-		return errors.New(usage)
+		return errors.New(strings.TrimSpace(usage))
 	}
 	if args[0] == "init" {
-		return first(args[1:], log)
+		return first(context.WithoutCancel(ctx), args[1:], log)
 	}
 	s, err := read(os.Getenv)
 	if err != nil {
@@ -97,7 +97,7 @@ func up(ctx context.Context, l lab.Lab, s settings) error {
 		return err
 	}
 	begun := time.Now()
-	if err := l.Up(ctx, s.plan, built); err != nil {
+	if err = l.Up(ctx, s.plan, built); err != nil {
 		return err
 	}
 	var contexts []string
@@ -160,11 +160,11 @@ func processName(short string) string {
 
 // first is the life of a unit's first process. SIGTERM does not end it: only
 // `kubelab down` does, with SIGKILL.
-func first(args []string, log *slog.Logger) error {
+func first(ctx context.Context, args []string, log *slog.Logger) error {
 	if len(args) != 4 || os.Getpid() != 1 {
 		return errors.New("init is how kubelab calls itself inside a unit")
 	}
-	return initd.Run(context.Background(), initd.Folders{Root: args[0], Bin: args[1], Images: args[2], Log: args[3]}, log)
+	return initd.Run(ctx, initd.Folders{Root: args[0], Bin: args[1], Images: args[2], Log: args[3]}, log)
 }
 
 type settings struct {
@@ -181,8 +181,8 @@ func read(env func(string) string) (settings, error) {
 	}
 	var sizes []int
 	for size := range strings.SplitSeq(or("KUBELAB_NODES", "2,1"), ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(size))
-		if err != nil {
+		n, wrong := strconv.Atoi(strings.TrimSpace(size))
+		if wrong != nil {
 			return settings{}, fmt.Errorf("KUBELAB_NODES=%s: numbers of nodes, with commas, as in 2,1", env("KUBELAB_NODES"))
 		}
 		sizes = append(sizes, n)
@@ -193,9 +193,9 @@ func read(env func(string) string) (settings, error) {
 	}
 	s := settings{plan: p, state: or("KUBELAB_STATE", "/var/lib/"+p.Name), source: or("KUBELAB_SOURCE", "test/kubelab"), cache: env("KUBELAB_CACHE")}
 	if s.cache == "" {
-		home, err := os.UserCacheDir()
-		if err != nil {
-			return settings{}, fmt.Errorf("looking for a cache folder (set KUBELAB_CACHE): %w", err)
+		home, missing := os.UserCacheDir()
+		if missing != nil {
+			return settings{}, fmt.Errorf("looking for a cache folder (set KUBELAB_CACHE): %w", missing)
 		}
 		s.cache = filepath.Join(home, "windtunnel", "kubelab")
 	}

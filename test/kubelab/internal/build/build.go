@@ -72,15 +72,16 @@ func components() []string {
 
 // Ensure builds what is missing. The source is the folder of this module.
 func Ensure(ctx context.Context, source, cache string, log *slog.Logger) (Result, error) {
-	key, err := Key(source)
+	key, err := Key(ctx, source)
 	if err != nil {
 		return Result{}, err
 	}
 	dir := filepath.Join(cache, key)
-	if _, err := os.Stat(dir); err == nil {
-		return Result{Bin: dir + "/bin", Images: dir + "/images"}, nil
+	built := Result{Bin: dir + "/bin", Images: dir + "/images"}
+	if _, err = os.Stat(dir); err == nil {
+		return built, nil
 	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
+	if err = os.MkdirAll(cache, 0o755); err != nil {
 		return Result{}, fmt.Errorf("making the cache: %w", err)
 	}
 	unlock, err := lock(ctx, filepath.Join(cache, "lock"))
@@ -89,7 +90,7 @@ func Ensure(ctx context.Context, source, cache string, log *slog.Logger) (Result
 	}
 	defer unlock()
 	if _, err := os.Stat(dir); err == nil {
-		return Result{Bin: dir + "/bin", Images: dir + "/images"}, nil
+		return built, nil
 	}
 	log.Info("building Kubernetes, containerd and CoreDNS: ten minutes of CPU time if nothing is cached", "into", dir)
 	half := filepath.Join(cache, "half")
@@ -102,7 +103,7 @@ func Ensure(ctx context.Context, source, cache string, log *slog.Logger) (Result
 	if err := os.Rename(half, dir); err != nil {
 		return Result{}, fmt.Errorf("naming the build: %w", err)
 	}
-	return Result{Bin: dir + "/bin", Images: dir + "/images"}, nil
+	return built, nil
 }
 
 func all(ctx context.Context, source, dir string, log *slog.Logger) error {
@@ -164,13 +165,12 @@ func compile(ctx context.Context, source, dir string, s step) error {
 }
 
 // Key identifies what Ensure would build: the sources, the steps, and Go.
-func Key(source string) (string, error) {
-	version, err := exec.Command("go", "env", "GOVERSION", "GOARCH").Output()
+func Key(ctx context.Context, source string) (string, error) {
+	version, err := exec.CommandContext(ctx, "go", "env", "GOVERSION", "GOARCH").Output()
 	if err != nil {
 		return "", fmt.Errorf("asking for Go's version (is it installed, and in PATH?): %w", err)
 	}
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s%+v%v", version, steps(), components())
+	parts := fmt.Appendf(nil, "%s%+v%v", version, steps(), components())
 	files, err := sources(source)
 	if err != nil {
 		return "", err
@@ -180,9 +180,10 @@ func Key(source string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("reading the sources: %w", err)
 		}
-		fmt.Fprintf(sum, "%s %d\n%s", name, len(data), data)
+		parts = fmt.Appendf(parts, "%s %d\n%s", name, len(data), data)
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+	sum := sha256.Sum256(parts)
+	return hex.EncodeToString(sum[:])[:16], nil
 }
 
 // sources lists what the programs are built from: the modules below build and

@@ -19,14 +19,14 @@ func TestKeyFollowsTheSources(t *testing.T) {
 		}
 	}
 	key := func() string {
-		k, err := Key(source)
+		k, err := Key(t.Context(), source)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return k
 	}
 	first := key()
-	if here, err := Key(module); err != nil || here != first {
+	if here, err := Key(t.Context(), module); err != nil || here != first {
 		t.Errorf("a copy of the sources has the key %s, they have %s, %v", first, here, err)
 	}
 	if err := os.WriteFile(filepath.Join(source, "pods", "echo", "main.go"), []byte("package main\n"), 0o600); err != nil {
@@ -35,7 +35,7 @@ func TestKeyFollowsTheSources(t *testing.T) {
 	if key() == first {
 		t.Error("other sources have the same key")
 	}
-	if _, err := Key(t.TempDir()); err == nil || !strings.Contains(err.Error(), "KUBELAB_SOURCE") {
+	if _, err := Key(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "KUBELAB_SOURCE") {
 		t.Errorf("an empty folder: %v", err)
 	}
 }

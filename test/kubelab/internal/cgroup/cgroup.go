@@ -32,7 +32,7 @@ func Find() (Tree, error) {
 	if err != nil {
 		return Tree{}, fmt.Errorf("looking for control groups: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	return parse(file)
 }
 
@@ -41,19 +41,13 @@ func parse(mountinfo io.Reader) (Tree, error) {
 	var v1, v2, beside []string
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
-		left, right, found := strings.Cut(lines.Text(), " - ")
-		before, after := strings.Fields(left), strings.Fields(right)
-		if !found || len(before) < 5 || len(after) < 1 {
-			continue
-		}
-		mount := before[4]
+		mount, kind := groupMount(lines.Text())
 		switch {
-		case mount != "/sys/fs/cgroup" && filepath.Dir(mount) != "/sys/fs/cgroup":
-		case after[0] == "cgroup" && !slices.Contains(v1, mount):
+		case kind == "cgroup" && !slices.Contains(v1, mount):
 			v1 = append(v1, mount)
-		case after[0] == "cgroup2" && mount == "/sys/fs/cgroup":
+		case kind == "cgroup2" && mount == "/sys/fs/cgroup":
 			v2 = []string{mount}
-		case after[0] == "cgroup2":
+		case kind == "cgroup2":
 			beside = append(beside, mount)
 		}
 	}
@@ -69,6 +63,21 @@ func parse(mountinfo io.Reader) (Tree, error) {
 	default:
 		return Tree{}, errors.New("no control groups are mounted below /sys/fs/cgroup: the kubelet cannot run here")
 	}
+}
+
+// groupMount reads where a line of mountinfo mounts what, if it is at the place
+// of control groups.
+func groupMount(line string) (mount, kind string) {
+	left, right, _ := strings.Cut(line, " - ")
+	before, after := strings.Fields(left), strings.Fields(right)
+	if len(before) < 5 || len(after) < 1 {
+		return "", ""
+	}
+	mount = before[4]
+	if mount != "/sys/fs/cgroup" && filepath.Dir(mount) != "/sys/fs/cgroup" {
+		return "", ""
+	}
+	return mount, after[0]
 }
 
 // Create makes a group and its parents, with every controller.
@@ -124,7 +133,7 @@ func enable(dir string) error {
 	if err != nil {
 		return err
 	}
-	for _, controller := range strings.Fields(string(have)) {
+	for controller := range strings.FieldsSeq(string(have)) {
 		if slices.Contains(strings.Fields(string(on)), controller) {
 			continue
 		}

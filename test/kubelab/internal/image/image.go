@@ -90,7 +90,7 @@ func Read(name string) (Archive, error) {
 	if err != nil {
 		return Archive{}, fmt.Errorf("opening an image: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	found, err := read(f)
 	if err != nil {
 		return Archive{}, fmt.Errorf("reading the image %s: %w", name, err)

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func unpack(t *testing.T, data []byte) map[string][]byte {
 	r := tar.NewReader(bytes.NewReader(data))
 	for {
 		entry, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return files
 		}
 		if err != nil {

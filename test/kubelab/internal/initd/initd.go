@@ -48,7 +48,7 @@ func Run(ctx context.Context, f Folders, log *slog.Logger) error {
 		return fmt.Errorf("setting PATH: %w", err)
 	}
 	s := &supervisor{log: log, running: map[int]chan<- syscall.WaitStatus{}}
-	go s.reap()
+	go s.reap(ctx)
 	for _, p := range spec.Processes {
 		if err := s.step(ctx, p); err != nil {
 			return err
@@ -104,12 +104,12 @@ func (s *supervisor) run(p unit.Process) (syscall.WaitStatus, error) {
 	if err != nil {
 		return 0, fmt.Errorf("opening a log: %w", err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return 0, fmt.Errorf("opening %s: %w", os.DevNull, err)
 	}
-	defer null.Close()
+	defer func() { _ = null.Close() }()
 	ended, err := s.start(path, p.Args, []uintptr{null.Fd(), log.Fd(), log.Fd()})
 	if err != nil {
 		return 0, fmt.Errorf("starting %s: %w", p.Name, err)
@@ -134,13 +134,13 @@ func (s *supervisor) start(path string, args []string, files []uintptr) (<-chan 
 }
 
 // reap waits for every child: PID 1 inherits those whose parents ended.
-func (s *supervisor) reap() {
-	for {
+func (s *supervisor) reap(ctx context.Context) {
+	for ctx.Err() == nil {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		if err != nil {
 			// Nobody is there to wait for.
-			sleep(context.Background(), 100*time.Millisecond)
+			sleep(ctx, 100*time.Millisecond)
 			continue
 		}
 		s.mu.Lock()

@@ -53,7 +53,7 @@ func system(root string) error {
 			return fmt.Errorf("looking at %s: %w", from, err)
 		}
 		if info.Mode()&os.ModeSymlink == 0 {
-			if err := bind(from, to, true); err != nil {
+			if err = bind(from, to, true); err != nil {
 				return err
 			}
 			continue
@@ -62,7 +62,7 @@ func system(root string) error {
 		if err != nil {
 			return fmt.Errorf("reading the link %s: %w", from, err)
 		}
-		if err := os.Symlink(target, to); err != nil && !errors.Is(err, os.ErrExist) {
+		if err = os.Symlink(target, to); err != nil && !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("linking %s: %w", to, err)
 		}
 	}

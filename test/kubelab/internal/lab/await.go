@@ -23,7 +23,7 @@ import (
 )
 
 //go:embed coredns.yaml
-var coreDNS string //nolint:gochecknoglobals // go:embed needs one
+var coreDNS string
 
 // patience is for a busy machine: an idle one needs 10 to 20 s.
 const patience = 3 * time.Minute
@@ -139,7 +139,7 @@ func (c client) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return fmt.Errorf("asking for %s: %w", path, err)
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("asking for %s: %s", path, response.Status)
 	}

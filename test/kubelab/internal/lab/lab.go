@@ -78,23 +78,21 @@ func (l Lab) Up(ctx context.Context, want plan.Lab, built build.Result) error {
 		return err
 	}
 	defer unlock()
-	if old, err := l.read(); err == nil && !reflect.DeepEqual(old, record{want, built}) {
+	if old, missing := l.read(); missing == nil && !reflect.DeepEqual(old, record{want, built}) {
 		l.Log.Info("the lab there is another one: removing it")
-		if err := l.remove(ctx); err != nil {
+		if err = l.remove(ctx); err != nil {
 			return err
 		}
 	}
-	if err := l.write(record{want, built}); err != nil {
-		return err
-	}
-	if err := saveSysctls(filepath.Join(l.State, "sysctls.json")); err != nil {
-		return err
-	}
-	if err := network.Ensure(want); err != nil {
-		return err
-	}
-	if err := l.credentials(want); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error { return l.write(record{want, built}) },
+		func() error { return saveSysctls(filepath.Join(l.State, "sysctls.json")) },
+		func() error { return network.Ensure(want) },
+		func() error { return l.credentials(want) },
+	} {
+		if err = step(); err != nil {
+			return err
+		}
 	}
 	specs, err := l.specs(want, built)
 	if err != nil {
@@ -190,14 +188,14 @@ func (l Lab) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := proc.Kill(ctx, ids); err != nil {
+	if err = proc.Kill(ctx, ids); err != nil {
 		return err
 	}
 	groups, err := cgroup.Find()
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(
+	if err = errors.Join(
 		groups.Remove(ctx, l.Name),
 		network.Remove(l.Name),
 		restoreSysctls(filepath.Join(l.State, "sysctls.json")),
@@ -224,9 +222,9 @@ func (l Lab) processes() ([]proc.ID, error) {
 		return nil, fmt.Errorf("listing units: %w", err)
 	}
 	for _, file := range files {
-		id, err := proc.Read(file)
-		if err != nil {
-			return nil, err
+		id, unread := proc.Read(file)
+		if unread != nil {
+			return nil, unread
 		}
 		if id.PID != 0 {
 			ids = append(ids, id)

@@ -37,17 +37,17 @@ func saveSysctls(path string) error {
 	if err != nil {
 		return err
 	}
-	if old, err := readSysctls(path); err == nil && old.Boot == now {
+	if old, missing := readSysctls(path); missing == nil && old.Boot == now {
 		return nil
 	}
 	s := saved{Boot: now, Values: map[string]string{}}
 	for _, name := range sysctls() {
-		value, err := os.ReadFile(filepath.Join("/proc/sys", name))
-		if errors.Is(err, fs.ErrNotExist) {
+		value, unread := os.ReadFile(filepath.Join("/proc/sys", name))
+		if errors.Is(unread, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("reading the kernel setting %s: %w", name, err)
+		if unread != nil {
+			return fmt.Errorf("reading the kernel setting %s: %w", name, unread)
 		}
 		s.Values[name] = strings.TrimSpace(string(value))
 	}

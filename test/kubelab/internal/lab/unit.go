@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -61,7 +62,7 @@ func (l Lab) ensure(ctx context.Context, s unit.Spec, built build.Result) error 
 	if err := l.stop(ctx, s, id); err != nil {
 		return err
 	}
-	return l.start(s, built)
+	return l.start(ctx, s, built)
 }
 
 // stop ends what is left of a unit.
@@ -75,7 +76,7 @@ func (l Lab) stop(ctx context.Context, s unit.Spec, first proc.ID) error {
 	if first.PID != 0 {
 		strays = append(strays, first)
 	}
-	if err := proc.Kill(ctx, strays); err != nil {
+	if err = proc.Kill(ctx, strays); err != nil {
 		return err
 	}
 	groups, err := cgroup.Find()
@@ -87,34 +88,35 @@ func (l Lab) stop(ctx context.Context, s unit.Spec, first proc.ID) error {
 
 // start starts a unit's first process, in namespaces of its own, and does not
 // wait for more.
-func (l Lab) start(s unit.Spec, built build.Result) error {
+func (l Lab) start(ctx context.Context, s unit.Spec, built build.Result) error {
 	groups, err := cgroup.Find()
 	if err != nil {
 		return err
 	}
-	if err := groups.Create(s.Cgroup); err != nil {
+	if err = groups.Create(s.Cgroup); err != nil {
 		return err
 	}
-	if err := groups.Shares(l.Name, shares); err != nil {
+	if err = groups.Shares(l.Name, shares); err != nil {
 		return err
 	}
 	root, logs := l.unit(s.Name, "root"), l.unit(s.Name, "log")
 	for _, dir := range []string{root, logs} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err = os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making a folder of the unit %s: %w", s.Name, err)
 		}
 	}
-	if err := s.Write(root); err != nil {
+	if err = s.Write(root); err != nil {
 		return err
 	}
 	log, err := os.OpenFile(filepath.Join(logs, "init.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening the log of the unit %s: %w", s.Name, err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	l.Log.Info("starting", "unit", s.Name)
 	return network.In(s.Namespace, func() error {
-		command := exec.Command("/proc/self/exe", "init", root, built.Bin, built.Images, logs)
+		// It outlives this command.
+		command := exec.CommandContext(context.WithoutCancel(ctx), "/proc/self/exe", "init", root, built.Bin, built.Images, logs)
 		command.Stdout, command.Stderr = log, log
 		command.Dir = "/"
 		command.SysProcAttr = &syscall.SysProcAttr{
@@ -175,7 +177,7 @@ func (l Lab) Inside(ctx context.Context, name string, args ...string) (*exec.Cmd
 	if err != nil {
 		return nil, err
 	}
-	args = append([]string{"-t", fmt.Sprint(id.PID), "-m", "-n", "-p", "-u", "-i", "--"}, args...)
+	args = append([]string{"-t", strconv.Itoa(id.PID), "-m", "-n", "-p", "-u", "-i", "--"}, args...)
 	command := exec.CommandContext(ctx, "nsenter", args...)
 	command.Env = append(os.Environ(), "PATH="+unit.Path)
 	return command, nil

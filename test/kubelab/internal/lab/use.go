@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -53,7 +54,7 @@ func (l Lab) load(ctx context.Context, n plan.Node, path string, args []string) 
 	if err != nil {
 		return fmt.Errorf("opening an image: %w", err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	command, err := l.Inside(ctx, n.Name, args...)
 	if err != nil {
 		return err
@@ -85,16 +86,17 @@ func (l Lab) Status(w io.Writer) error {
 		return err
 	}
 	table := tabwriter.NewWriter(w, 2, 8, 2, ' ', 0)
-	fmt.Fprintln(table, "UNIT\tNAMESPACE\tADDRESS\tPID 1\tPROCESSES\tLOGS")
-	var problems []error
+	_, err = fmt.Fprintln(table, "UNIT\tNAMESPACE\tADDRESS\tPID 1\tPROCESSES\tLOGS")
+	problems := []error{err}
 	row := func(name, address string) {
 		first, processes := "-", "-"
 		if id, err := l.first(name); err == nil {
 			inside, err := proc.Inside(id, "")
 			problems = append(problems, err)
-			first, processes = fmt.Sprint(id.PID), fmt.Sprint(len(inside))
+			first, processes = strconv.Itoa(id.PID), strconv.Itoa(len(inside))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", name, r.Plan.Namespace(name), address, first, processes, l.unit(name, "log"))
+		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", name, r.Plan.Namespace(name), address, first, processes, l.unit(name, "log"))
+		problems = append(problems, err)
 	}
 	for _, c := range r.Plan.Clusters {
 		row(c.Name, c.Server())

@@ -103,7 +103,7 @@ func In(name string, call func() error) error {
 		runtime.LockOSThread()
 		ns, err := netns.GetFromName(name)
 		if err == nil {
-			defer ns.Close()
+			defer func() { _ = ns.Close() }()
 			err = netns.Set(ns)
 		}
 		if err != nil {

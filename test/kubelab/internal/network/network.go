@@ -174,17 +174,8 @@ func (b *builder) routes(c plan.Cluster) error {
 		if err := route(own, n.Pods, n.Address.Addr()); err != nil {
 			return err
 		}
-		node := b.spaces[b.lab.Namespace(n.Name)].handle
-		if err := route(node, netip.PrefixFrom(netip.IPv4Unspecified(), 0), c.Router.Addr()); err != nil {
+		if err := b.fromNode(c, n); err != nil {
 			return err
-		}
-		for _, other := range c.Nodes {
-			if other.Name == n.Name {
-				continue
-			}
-			if err := route(node, other.Pods, other.Address.Addr()); err != nil {
-				return err
-			}
 		}
 	}
 	// The router has no kube-proxy: a node's turns a Service's address into a pod's.
@@ -197,16 +188,40 @@ func (b *builder) routes(c plan.Cluster) error {
 		}
 	}
 	for _, to := range []netip.Prefix{c.Subnet, c.Pods} {
-		if err := route(b.spaces[b.lab.Namespace(plan.WAN)].handle, to, c.WAN.Far.Addr()); err != nil {
+		if err := b.fromOthers(c, to); err != nil {
 			return err
 		}
-		for _, other := range b.lab.Clusters {
-			if other.Name == c.Name {
-				continue
-			}
-			if err := route(b.spaces[b.lab.Namespace(other.Name)].handle, to, other.WAN.Near.Addr()); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// fromNode routes to the pods of the cluster's other nodes directly, and to all
+// else via the router.
+func (b *builder) fromNode(c plan.Cluster, n plan.Node) error {
+	node := b.spaces[b.lab.Namespace(n.Name)].handle
+	for _, other := range c.Nodes {
+		if other.Name == n.Name {
+			continue
+		}
+		if err := route(node, other.Pods, other.Address.Addr()); err != nil {
+			return err
+		}
+	}
+	return route(node, netip.PrefixFrom(netip.IPv4Unspecified(), 0), c.Router.Addr())
+}
+
+// fromOthers routes to a part of a cluster from the WAN and, through it, from
+// the other clusters.
+func (b *builder) fromOthers(c plan.Cluster, to netip.Prefix) error {
+	if err := route(b.spaces[b.lab.Namespace(plan.WAN)].handle, to, c.WAN.Far.Addr()); err != nil {
+		return err
+	}
+	for _, other := range b.lab.Clusters {
+		if other.Name == c.Name {
+			continue
+		}
+		if err := route(b.spaces[b.lab.Namespace(other.Name)].handle, to, other.WAN.Near.Addr()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -247,13 +262,13 @@ func makeNamespace(name string) error {
 	if err != nil {
 		return fmt.Errorf("making the network namespace %s: %w", name, err)
 	}
-	defer ns.Close()
+	defer func() { _ = ns.Close() }()
 	for file, value := range map[string]string{
 		"ipv4/ip_forward":             "1",
 		"ipv4/conf/all/rp_filter":     "0",
 		"ipv4/conf/default/rp_filter": "0",
 	} {
-		if err := os.WriteFile("/proc/sys/net/"+file, []byte(value), 0o644); err != nil {
+		if err = os.WriteFile("/proc/sys/net/"+file, []byte(value), 0o644); err != nil {
 			return fmt.Errorf("setting net/%s in %s: %w", file, name, err)
 		}
 	}

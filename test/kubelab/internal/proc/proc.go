@@ -75,15 +75,20 @@ func Read(path string) (ID, error) {
 	if err != nil {
 		return ID{}, fmt.Errorf("reading a process: %w", err)
 	}
-	fields := strings.Fields(string(data))
+	return parse(string(data)), nil
+}
+
+// parse reads a process; what a crash has left half written is none.
+func parse(text string) ID {
+	fields := strings.Fields(text)
 	if len(fields) != 2 {
-		return ID{}, nil
+		return ID{}
 	}
 	pid, err := strconv.Atoi(fields[0])
 	if err != nil || pid < 2 {
-		return ID{}, nil
+		return ID{}
 	}
-	return ID{PID: pid, Start: fields[1]}, nil
+	return ID{PID: pid, Start: fields[1]}
 }
 
 // list lists the running processes that a test accepts.
@@ -94,8 +99,8 @@ func list(accept func(pid int) bool) ([]ID, error) {
 	}
 	var found []ID
 	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || !accept(pid) {
+		pid, other := strconv.Atoi(entry.Name())
+		if other != nil || !accept(pid) {
 			continue
 		}
 		if id, ok := Of(pid); ok {

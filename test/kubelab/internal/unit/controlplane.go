@@ -1,7 +1,7 @@
 package unit
 
 import (
-	"fmt"
+	"strconv"
 
 	"github.com/windtunnel/windtunnel/test/kubelab/internal/pki"
 	"github.com/windtunnel/windtunnel/test/kubelab/internal/plan"
@@ -72,7 +72,7 @@ func ControlPlane(lab plan.Lab, c plan.Cluster, dir string) (Spec, error) {
 
 func apiServer(c plan.Cluster) []string {
 	return []string{
-		APIServer, "--etcd-servers", etcdURL, "--bind-address", "0.0.0.0", "--secure-port", fmt.Sprint(plan.APIPort),
+		APIServer, "--etcd-servers", etcdURL, "--bind-address", "0.0.0.0", "--secure-port", strconv.Itoa(plan.APIPort),
 		"--advertise-address", c.Router.Addr().String(),
 		"--tls-cert-file", Conf + "/apiserver.crt", "--tls-private-key-file", Conf + "/apiserver.key", "--client-ca-file", Conf + "/ca.crt",
 		"--service-cluster-ip-range", c.Services.String(),

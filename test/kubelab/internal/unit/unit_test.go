@@ -25,7 +25,7 @@ func specs(t *testing.T, host Host) (controlPlane, node Spec) {
 	}
 	c := lab.Clusters[1]
 	dir := filepath.Join(t.TempDir(), "pki")
-	if err := pki.Ensure(dir, c, time.Now()); err != nil {
+	if err = pki.Ensure(dir, c, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if controlPlane, err = ControlPlane(lab, c, dir); err != nil {

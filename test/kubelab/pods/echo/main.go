@@ -42,7 +42,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		name = err.Error()
 	}
-	fmt.Fprintf(w, "%s answers %s from %s\n", name, r.URL.Path, r.RemoteAddr)
+	_, _ = fmt.Fprintf(w, "%s answers %s from %s\n", name, r.URL.Path, r.RemoteAddr)
 }
 
 func get(url string) error {
@@ -56,7 +56,7 @@ func get(url string) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close()
+	defer func() { _ = response.Body.Close() }()
 	_, err = io.Copy(os.Stdout, response.Body)
 	return err
 }
@@ -64,9 +64,15 @@ func get(url string) error {
 // burn uses a fifth of a processor.
 func burn() error {
 	for {
-		for begun := time.Now(); time.Since(begun) < 20*time.Millisecond; {
-		}
+		spin(20 * time.Millisecond)
 		time.Sleep(80 * time.Millisecond)
+	}
+}
+
+func spin(d time.Duration) {
+	begun := time.Now()
+	for time.Since(begun) < d {
+		continue
 	}
 }
 
@@ -81,10 +87,15 @@ func refuse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{
+	answer, err := json.Marshal(map[string]any{
 		"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
 		"response": map[string]any{
 			"uid": review.Request.UID, "allowed": false, "status": map[string]any{"message": "refused by the webhook of this test"},
 		},
 	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write(answer)
 }
