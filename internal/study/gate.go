@@ -84,8 +84,7 @@ func (b *builder) looksLikeMetric(word string) bool {
 // gateValue reads the value in the unit of its metric: seconds, share, bytes,
 // requests or bits per second, or for CPU seconds per 1,000 requests or Gbit.
 func gateValue(metric, text string) (float64, error) {
-	group, _, _ := strings.Cut(metric, ".")
-	switch group {
+	switch quantityOf(metric) {
 	case "response", "service", "cpu", "rtt", "jitter":
 		d, err := ParseDuration(text)
 		return time.Duration(d).Seconds(), err
@@ -107,4 +106,20 @@ func gateValue(metric, text string) (float64, error) {
 		return 0, fmt.Errorf("%q is not a number", text)
 	}
 	return f, nil
+}
+
+// quantityOf is the group of metrics in whose unit a metric is given: that of
+// its name or, where the group has several units, one with the same.
+func quantityOf(metric string) string {
+	group, part, _ := strings.Cut(metric, ".")
+	if group != "failover" && group != "failback" {
+		return group
+	}
+	switch part {
+	case "failed", "slow", "flaps":
+		return "" // a plain number
+	case "wrong_region", "remote_before":
+		return "success"
+	}
+	return "response"
 }

@@ -20,6 +20,9 @@ func TestGateValues(t *testing.T) {
 		"one direction": {"goodput.down", "100Mbit/s", 1e8},
 		"CPU per Gbit":  {"cpu.gbit.total", "300ms", 0.3},
 		"retransmits":   {"retransmits", "12.5", 12.5},
+		"recovery":      {"failover.recovered99", "500ms", 0.5},
+		"failed":        {"failover.failed", "20", 20},
+		"remote":        {"failover.wrong_region", "1%", 0.01},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -230,17 +230,7 @@ func (t *published) column(name string, c ColumnConfig, path string) {
 // unitsOf are the units that a metric's figures can be counted in, and how much
 // of our own unit each is.
 func unitsOf(metric string) map[string]float64 {
-	group, part, _ := strings.Cut(metric, ".")
-	if group == "failover" || group == "failback" { // of all kinds
-		group = "response"
-		switch part {
-		case "failed", "slow", "flaps":
-			group = ""
-		case "wrong_region", "remote_before":
-			group = "success"
-		}
-	}
-	switch group {
+	switch quantityOf(metric) {
 	case "response", "service", "rtt", "jitter", "cpu":
 		return map[string]float64{"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1}
 	case "success", "loss", "reordered", "duplicated":
