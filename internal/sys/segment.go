@@ -96,9 +96,12 @@ const MaxClasses = 15
 // of AddClasses.
 func ClassPriority(i int) uint32 { return netlink.MakeHandle(classHandle, uint16(i+2)) } //nolint:gosec,mnd // at most MaxClasses; class 1 is everything else's
 
+// Discipline makes a queueing discipline for the place that attrs say.
+type Discipline func(attrs netlink.QdiscAttrs) netlink.Qdisc
+
 // AddClasses gives a port several queueing disciplines. Packets with
 // ClassPriority(i) go through the i-th; all others go out at once.
-func (n *Net) AddClasses(port string, disciplines []func(attrs netlink.QdiscAttrs) netlink.Qdisc) error {
+func (n *Net) AddClasses(port string, disciplines []Discipline) error {
 	link, err := n.h.LinkByName(port)
 	if err != nil {
 		return fmt.Errorf("finding %s: %w", port, err)
@@ -108,7 +111,7 @@ func (n *Net) AddClasses(port string, disciplines []func(attrs netlink.QdiscAttr
 	}
 	index := link.Attrs().Index
 	root := netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(classHandle, 0), Parent: netlink.HANDLE_ROOT}
-	const least = 2 // bands of a prio
+	const least = 2                                                                       // bands of a prio
 	prio := &netlink.Prio{QdiscAttrs: root, Bands: uint8(max(len(disciplines)+1, least))} //nolint:gosec // small; the map of priorities is all to band 0
 	if err := n.h.QdiscAdd(prio); err != nil {
 		return fmt.Errorf("giving %s classes: %w", port, err)

@@ -173,7 +173,10 @@ func (l *line) count(late int64) {
 	if late > l.limit {
 		l.late.Add(1)
 	}
-	for worst := l.worst.Load(); late > worst && !l.worst.CompareAndSwap(worst, late); worst = l.worst.Load() {
+	for worst := l.worst.Load(); late > worst; worst = l.worst.Load() {
+		if l.worst.CompareAndSwap(worst, late) {
+			return
+		}
 	}
 }
 

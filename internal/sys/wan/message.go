@@ -57,39 +57,59 @@ func parsePacket(b []byte) (p packet, err error) {
 	if len(b) < headerLength || b[4] != msgPacket || b[5] != unix.NFNL_SUBSYS_QUEUE {
 		return p, errNoPacket
 	}
-	full, have := 0, false
+	numbered := false
 	for rest := b[headerLength:]; len(rest) >= attrHeader; {
 		length := int(binary.NativeEndian.Uint16(rest))
 		if length < attrHeader || length > len(rest) {
 			return p, errors.New("an attribute is cut off")
 		}
-		value := rest[attrHeader:length]
-		switch kind := binary.NativeEndian.Uint16(rest[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER); {
-		case kind == attrPacketHeader && len(value) >= 4:
-			p.id, have = binary.BigEndian.Uint32(value), true
-		case kind == attrTimestamp && len(value) >= 16:
-			const micro, second = 1_000, 1_000_000_000
-			p.arrived = int64(binary.BigEndian.Uint64(value))*second + int64(binary.BigEndian.Uint64(value[8:]))*micro //nolint:gosec // a clock
-		case kind == attrPhysOutDev && len(value) >= 4:
-			p.device = int(binary.BigEndian.Uint32(value))
-		case kind == attrPayload:
-			p.payload = value
-		case kind == attrFullLength && len(value) >= 4:
-			full = int(binary.BigEndian.Uint32(value))
-		case kind == attrHardware && len(value) >= 10:
-			p.source = value[4:10]
+		kind := binary.NativeEndian.Uint16(rest[2:]) &^ (unix.NLA_F_NESTED | unix.NLA_F_NET_BYTEORDER)
+		if value := rest[attrHeader:length]; len(value) >= least(kind) {
+			p.take(kind, value)
+			numbered = numbered || kind == attrPacketHeader
 		}
 		rest = rest[min((length+3)&^3, len(rest)):]
 	}
-	if !have {
+	if !numbered {
 		return p, errors.New("a packet without its number")
 	}
-	p.length = max(full, len(p.payload))
+	p.length = max(p.length, len(p.payload))
 	return p, nil
 }
 
+// least is how long an attribute is at least; shorter ones are not looked at.
+func least(kind uint16) int {
+	switch kind {
+	case attrTimestamp:
+		return 16
+	case attrHardware:
+		return 10
+	case attrPayload:
+		return 0
+	}
+	return 4
+}
+
+func (p *packet) take(kind uint16, value []byte) {
+	switch kind {
+	case attrPacketHeader:
+		p.id = binary.BigEndian.Uint32(value)
+	case attrTimestamp:
+		const micro, second = 1_000, 1_000_000_000
+		p.arrived = int64(binary.BigEndian.Uint64(value))*second + int64(binary.BigEndian.Uint64(value[8:]))*micro //nolint:gosec // a clock
+	case attrPhysOutDev:
+		p.device = int(binary.BigEndian.Uint32(value))
+	case attrPayload:
+		p.payload = value
+	case attrFullLength:
+		p.length = int(binary.BigEndian.Uint32(value))
+	case attrHardware:
+		p.source = value[4:10]
+	}
+}
+
 // message appends a request to the queue subsystem.
-func message(b []byte, kind uint16, flags uint16, queue uint16, attrs []byte) []byte {
+func message(b []byte, kind, flags, queue uint16, attrs []byte) []byte {
 	b = binary.NativeEndian.AppendUint32(b, uint32(headerLength+len(attrs))) //nolint:gosec // short
 	b = binary.NativeEndian.AppendUint16(b, unix.NFNL_SUBSYS_QUEUE<<8|kind)
 	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|flags)

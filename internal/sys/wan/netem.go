@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // inOrder is a rate that no link reaches: with a rate, netem lets no packet
@@ -28,6 +30,11 @@ func Netem(attrs netlink.QdiscAttrs, s Settings) *netlink.Netem {
 		a.Rate64 = inOrder
 	}
 	return netlink.NewNetem(attrs, a)
+}
+
+// Discipline is Netem for sys.Net.AddClasses.
+func Discipline(s Settings) sys.Discipline {
+	return func(attrs netlink.QdiscAttrs) netlink.Qdisc { return Netem(attrs, s) }
 }
 
 // netemLimit is how many packets of 1,500 bytes are on the way and in a buffer

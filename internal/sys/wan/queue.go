@@ -41,7 +41,7 @@ type ring struct {
 
 func (r *ring) Len() int { return int(r.tail - r.head) } //nolint:gosec // bounded by the kernel's queue
 
-func (r *ring) at(i uint64) *held { return &r.slots[i&uint64(len(r.slots)-1)] }
+func (r *ring) at(i uint64) *held { return &r.slots[i&uint64(len(r.slots)-1)] } //nolint:gosec // a length
 
 func (r *ring) push(h held) {
 	if r.Len() == len(r.slots) {

@@ -107,7 +107,7 @@ func (q *socket) ask(attrs []byte) error {
 			return err
 		case n >= netlinkHeader+4 && binary.NativeEndian.Uint16(b[4:]) == unix.NLMSG_ERROR:
 			if code := -int32(binary.NativeEndian.Uint32(b[netlinkHeader:])); code != 0 { //nolint:gosec // the kernel's negative errno
-				return unix.Errno(code)
+				return unix.Errno(code) //nolint:gosec // positive
 			}
 			return nil
 		}
@@ -117,14 +117,14 @@ func (q *socket) ask(attrs []byte) error {
 // read calls got for every packet message that waits; the packet's bytes are
 // only valid in got.
 func (q *socket) read(got func(p packet)) error {
-	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(q.fd), uintptr(unsafe.Pointer(&q.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0)
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(q.fd), uintptr(unsafe.Pointer(&q.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0) //nolint:gosec // no wrapper reads many
 	if errno == unix.EAGAIN || errno == unix.EINTR || errno == unix.ENOBUFS {
 		return nil
 	}
 	if errno != 0 {
 		return fmt.Errorf("reading queue %d: %w", q.queue, errno)
 	}
-	for i := range int(n) { //nolint:gosec // at most batch
+	for i := range int(n) {
 		if p, err := parsePacket(q.buffers[i*q.size : i*q.size+int(q.headers[i].n)]); err == nil {
 			got(p)
 		}
@@ -135,7 +135,7 @@ func (q *socket) read(got func(p packet)) error {
 // write sends verdicts. The kernel acts on them before it returns. A packet
 // that is gone, as its device is, is none of our business.
 func (q *socket) write(b []byte) error {
-	_, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(q.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_SENDTO, uintptr(q.fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), 0, 0, 0) //nolint:gosec // no wrapper takes a connected netlink socket
 	if errno != 0 && errno != unix.EINTR && errno != unix.ENOENT {
 		return fmt.Errorf("answering queue %d: %w", q.queue, errno)
 	}

@@ -153,8 +153,7 @@ func (s *site) Close(ctx context.Context) error {
 		wg.Go(func() { stopped[i] = p.Stop(ctx) })
 	}
 	wg.Wait()
-	stopped = append(stopped, s.links.stop(ctx))
-	if err := errors.Join(errors.Join(stopped...), s.cgroup.Remove(), s.closeNetwork(ctx)); err != nil {
+	if err := errors.Join(errors.Join(stopped...), s.links.stop(ctx), s.cgroup.Remove(), s.closeNetwork(ctx)); err != nil {
 		return fmt.Errorf("removing the site: %w", err)
 	}
 	return nil

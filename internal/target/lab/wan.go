@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/vishvananda/netlink"
-
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/sys"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
@@ -77,35 +75,11 @@ func planLinks(t model.Topology) *links {
 	if len(t.Links) == 0 {
 		return l
 	}
-	type pair struct {
-		link    int
-		forward bool
-	}
-	between := func(i, j int) pair {
-		k := t.LinkOf(places[i], places[j])
-		return pair{k, k >= 0 && t.Forward(k, places[i], places[j])}
-	}
-	l.count = 0
-	var first []int // node of each segment
-	for i := range places {
-		l.segments[i] = -1
-		for s, other := range first {
-			if alike(len(places), i, other, func(a, b int) bool { return between(i, a) == between(other, b) && between(a, i) == between(b, other) }) &&
-				between(i, other).link < 0 {
-				l.segments[i] = s
-				break
-			}
-		}
-		if l.segments[i] < 0 {
-			l.segments[i] = l.count
-			first = append(first, i)
-			l.count++
-		}
-	}
-	index := map[pair]int{}
+	first := l.divide(t, places)
+	index := map[between]int{}
 	for s, a := range first {
 		for u, b := range first {
-			p := between(a, b)
+			p := linkBetween(t, places[a], places[b])
 			if s == u || p.link < 0 || !t.Links[p.link].Emulated() {
 				continue
 			}
@@ -126,11 +100,40 @@ func planLinks(t model.Topology) *links {
 	return l
 }
 
-// alike says whether two nodes have the same links to all n nodes but
-// themselves.
-func alike(n, i, j int, same func(a, b int) bool) bool {
-	for k := range n {
-		if k != i && k != j && !same(k, k) {
+// between is the link that holds from one node to another, and which way.
+type between struct {
+	link    int // -1: none
+	forward bool
+}
+
+func linkBetween(t model.Topology, from, to model.Place) between {
+	k := t.LinkOf(from, to)
+	return between{k, k >= 0 && t.Forward(k, from, to)}
+}
+
+// divide finds every node's segment, and returns the first node of each.
+func (l *links) divide(t model.Topology, places []model.Place) (first []int) {
+	for i := range places {
+		s := slices.IndexFunc(first, func(other int) bool { return alike(t, places, i, other) })
+		if s < 0 {
+			s = len(first)
+			first = append(first, i)
+		}
+		l.segments[i] = s
+	}
+	l.count = len(first)
+	return first
+}
+
+// alike says whether no link joins two nodes and they have the same links, both
+// ways, to all others.
+func alike(t model.Topology, places []model.Place, i, j int) bool {
+	a, b := places[i], places[j]
+	if t.LinkOf(a, b) >= 0 {
+		return false
+	}
+	for k, p := range places {
+		if k != i && k != j && (linkBetween(t, a, p) != linkBetween(t, b, p) || linkBetween(t, p, a) != linkBetween(t, p, b)) {
 			return false
 		}
 	}
@@ -240,13 +243,12 @@ func tryNetem() error { return errors.Join(sys.TryQdisc("netem"), sys.TryQdisc("
 // useNetem gives the port of each segment a netem for each segment that has a
 // link to it. Where a link joins several segments, each pair has its rate.
 func (s *site) useNetem() error {
-	type discipline = func(netlink.QdiscAttrs) netlink.Qdisc
-	at := make([][]discipline, s.links.count)
+	at := make([][]sys.Discipline, s.links.count)
 	var crossings []nft.Crossing
 	for _, w := range s.links.ways {
 		for _, p := range w.pairs {
 			crossings = append(crossings, nft.Crossing{In: wanPort(p[0]), Out: wanPort(p[1]), Priority: sys.ClassPriority(len(at[p[1]]))})
-			at[p[1]] = append(at[p[1]], func(attrs netlink.QdiscAttrs) netlink.Qdisc { return wan.Netem(attrs, w.settings()) })
+			at[p[1]] = append(at[p[1]], wan.Discipline(w.settings()))
 		}
 	}
 	net, err := sys.OpenNet(s.fabric)
@@ -267,7 +269,7 @@ func (s *site) useDelayLine() error {
 	var lines []wan.Line
 	var crossings []nft.Crossing
 	for i, w := range s.links.ways {
-		queue := uint16(i + 1) //nolint:gosec // far fewer than ports
+		queue := uint16(i + 1)
 		lines = append(lines, wan.Line{Name: w.name(), Queue: queue, Seed: uint64(queue), Settings: w.settings(), Stations: s.stations(w)})
 		for _, p := range w.pairs {
 			crossings = append(crossings, nft.Crossing{In: wanPort(p[0]), Out: wanPort(p[1]), Queue: queue})

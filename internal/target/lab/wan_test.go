@@ -35,14 +35,18 @@ func TestSegments(t *testing.T) {
 		"none":    {nil, []int{0, 0, 0, 0, 0}, ""},
 		"regions": {[]model.Link{{A: "eu", B: "us", Delay: ms}}, []int{0, 0, 1, 1, 1}, "eu>us:[[0 1]] us>eu:[[1 0]]"},
 		"an MTU alone needs no emulation": {
-			[]model.Link{{A: "eu", B: "us", MTU: 1400}}, []int{0, 0, 1, 1, 1}, "",
+			[]model.Link{{A: "eu", B: "us", MTU: 1400}},
+			[]int{0, 0, 1, 1, 1},
+			"",
 		},
 		"a cluster apart, within a region": {
-			[]model.Link{{A: "us", B: "eu", Delay: ms}, {A: "us-c", B: "us-e", Delay: ms}}, []int{0, 0, 1, 1, 2},
+			[]model.Link{{A: "us", B: "eu", Delay: ms}, {A: "us-c", B: "us-e", Delay: ms}},
+			[]int{0, 0, 1, 1, 2},
 			"eu>us:[[0 1] [0 2]] us>eu:[[1 0] [2 0]] us-c>us-e:[[1 2]] us-e>us-c:[[2 1]]",
 		},
 		"nodes before regions": {
-			[]model.Link{{A: "eu", B: "us", Delay: ms}, {A: "a", B: "c", Delay: 2 * ms}}, []int{0, 1, 2, 3, 3},
+			[]model.Link{{A: "eu", B: "us", Delay: ms}, {A: "a", B: "c", Delay: 2 * ms}},
+			[]int{0, 1, 2, 3, 3},
 			"a>c:[[0 2]] eu>us:[[0 3] [1 2] [1 3]] us>eu:[[2 1] [3 0] [3 1]] c>a:[[2 0]]",
 		},
 		"two nodes": {[]model.Link{{A: "a", B: "b", Loss: 0.1}}, []int{0, 1, 2, 2, 2}, "a>b:[[0 1]] b>a:[[1 0]]"},
