@@ -1,6 +1,7 @@
 package study
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -11,6 +12,12 @@ import (
 
 type killConfig struct {
 	Pods []string `json:"pods" jsonschema:"required"`
+}
+
+type nothing struct{}
+
+func (nothing) Inject(context.Context, model.Site) (func(context.Context) error, error) {
+	return func(context.Context) error { return nil }, nil
 }
 
 // withFaults is the test catalog with a fault.
@@ -24,7 +31,7 @@ func withFaults() Known {
 		if len(kill.Pods) == 0 {
 			return nil, &model.ConfigError{Key: "pods", Text: "is empty"}
 		}
-		return nil, nil
+		return nothing{}, nil
 	}}}
 	return k
 }

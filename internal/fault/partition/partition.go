@@ -15,7 +15,7 @@ import (
 // Config is the fault's configuration.
 type Config struct {
 	A Side `json:"a" jsonschema:"required" jsonschema_description:"One side."`
-	B Side `json:"b,omitempty" jsonschema_description:"The other side. If absent: everything else."`
+	B Side `json:"b,omitzero" jsonschema_description:"The other side. If absent: everything else."`
 }
 
 // Side is a part of the network: whole nodes.

@@ -44,7 +44,7 @@ func TestBarrier(t *testing.T) {
 
 func listenUDP(t *testing.T, addr string) net.PacketConn {
 	t.Helper()
-	c, err := net.ListenPacket("udp4", addr) //nolint:noctx // on a thread in another namespace, at once
+	c, err := net.ListenPacket("udp4", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
