@@ -6,20 +6,43 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// variantsLeftOut says which variants a study has that did not run at all.
-type variantsLeftOut struct{}
+// StudyRule is a rule that looks at the study alone.
+type StudyRule struct {
+	Name string
+	// Doc and Saved are as in a TrialRule.
+	Doc, Saved, Advice string
+	// Check returns what there is to say of variants, by name.
+	Check func(s model.Study) []Remark
+}
 
-// Judge looks at the study only.
-func (variantsLeftOut) Judge(e Evidence) []model.Finding {
+// Remark is what a StudyRule has to say of one variant.
+type Remark struct{ Variant, Cause, Evidence string }
+
+// Judge looks at the study.
+func (r StudyRule) Judge(e Evidence) []model.Finding {
 	var all []model.Finding
-	for _, s := range e.Study.Skipped {
+	for _, m := range r.Check(e.Study) {
 		all = append(all, model.Finding{
-			Rule: "variant left out", Severity: model.SeverityNote, Variant: s.Variant,
-			Cause: "the variant was not run on this target", Evidence: s.Variant + ": " + s.Reason,
-			Advice: "run the study on a target on which the variant runs; do not compare figures of different targets",
+			Rule: r.Name, Severity: model.SeverityNote, Variant: m.Variant, Cause: m.Cause, Evidence: m.Evidence, Advice: r.Advice,
 		})
 	}
 	return all
+}
+
+func variantLeftOut() Rule {
+	return StudyRule{
+		Name:   "variant left out",
+		Doc:    "A variant that the study has and the run has not must not be missing silently.",
+		Saved:  "SIDECAR (runs that are missing from its tables)",
+		Advice: "run the study on a target on which the variant runs; do not compare figures of different targets",
+		Check: func(s model.Study) []Remark {
+			var all []Remark
+			for _, k := range s.Skipped {
+				all = append(all, Remark{k.Variant, "the variant was not run on this target", k.Variant + ": " + k.Reason})
+			}
+			return all
+		},
+	}
 }
 
 func targetLost() Rule {
