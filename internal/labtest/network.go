@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // NetworkSuite says how a network layer's conformance is tested.
@@ -26,6 +27,9 @@ type NetworkSuite struct {
 	Regions bool
 	// Form is what the wire must show: a packet.Encapsulation, or model.NoEncapsulation.
 	Form string
+	// Plain says that the wire shows packets as they are, though the layer leaves
+	// room for headers.
+	Plain bool
 	// Sealed says that what is inside cannot be seen.
 	Sealed bool
 	// Overhead is what the layer adds to a packet of the pods.
@@ -233,7 +237,7 @@ func (p peers) reachAll(t *testing.T) {
 // send sends bytes over TCP and makes sure that all have arrived.
 func (p peers) send(t *testing.T, from, to string, bytes int) error {
 	t.Helper()
-	const patience = 15 * time.Second
+	const patience = 60 * time.Second // of a busy machine
 	c, err := p.dial(t, "tcp4", from, to)
 	if err != nil {
 		return err
@@ -347,4 +351,23 @@ func (peers) passes(t *testing.T, c net.Conn, payload int) bool {
 		}
 	}
 	return false
+}
+
+// NeedDevice skips the test where the kernel has no devices of that kind, or
+// fails where $WINDTUNNEL_REQUIRE names it.
+func NeedDevice(t *testing.T, kind string) {
+	t.Helper()
+	Need(t)
+	ns, err := sys.NewNetns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close() //nolint:errcheck // nothing was written to it
+	lacks := ns.Do(func() error { return sys.TryLink(kind) })
+	if lacks != nil && sys.Required(kind) {
+		t.Fatalf("$WINDTUNNEL_REQUIRE says that there must be %s devices: %v", kind, lacks)
+	}
+	if lacks != nil {
+		t.Skipf("the kernel has no %s devices: %v", kind, lacks)
+	}
 }

@@ -19,3 +19,13 @@ func TestConformance(t *testing.T) {
 		Form: "GENEVE, VNI 1, port 6081", Overhead: 50, Segments: true, DataPath: "tc-bpf", Service: service,
 	})
 }
+
+// The kernel's own devices, where this kernel has them.
+func TestKernelDevice(t *testing.T) {
+	t.Parallel()
+	labtest.NeedDevice(t, "geneve")
+	labtest.NetworkLayer(t, labtest.NetworkSuite{
+		Plugin: Plugin(), Config: map[string]any{"data_path": "kernel"},
+		Form: "GENEVE, VNI 1, port 6081", Overhead: 50, Segments: true, DataPath: "kernel device (geneve)", Service: service,
+	})
+}

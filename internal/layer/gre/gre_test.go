@@ -19,3 +19,13 @@ func TestConformance(t *testing.T) {
 		Form: "GRE", Overhead: 24, Segments: true, DataPath: "tc-bpf", Service: service,
 	})
 }
+
+// The kernel's own devices, where this kernel has them.
+func TestKernelDevice(t *testing.T) {
+	t.Parallel()
+	labtest.NeedDevice(t, "gre")
+	labtest.NetworkLayer(t, labtest.NetworkSuite{
+		Plugin: Plugin(), Config: map[string]any{"data_path": "kernel"},
+		Form: "GRE", Overhead: 24, Segments: true, DataPath: "kernel device (gre)", Service: service,
+	})
+}

@@ -19,3 +19,26 @@ func TestConformance(t *testing.T) {
 		Form: "IPIP", Overhead: 20, Segments: true, DataPath: "tc-bpf", Service: service,
 	})
 }
+
+// The kernel's own devices, where this kernel has them.
+func TestKernelDevice(t *testing.T) {
+	t.Parallel()
+	labtest.NeedDevice(t, "ipip")
+	labtest.NetworkLayer(t, labtest.NetworkSuite{
+		Plugin: Plugin(), Config: map[string]any{"data_path": "kernel"},
+		Form: "IPIP", Overhead: 20, Segments: true, DataPath: "kernel device (ipip)", Service: service,
+	})
+}
+
+// With crossSubnet, only what leaves the region is encapsulated.
+func TestCrossSubnet(t *testing.T) {
+	t.Parallel()
+	for form, regions := range map[string]bool{model.NoEncapsulation: false, "IPIP": true} {
+		suite := labtest.NetworkSuite{
+			Plugin: Plugin(), Config: map[string]any{"data_path": "tc-bpf", "crossSubnet": true}, Regions: regions,
+			Form: form, Overhead: overhead, Segments: true, DataPath: "tc-bpf", Service: service,
+		}
+		suite.Plain = !regions
+		labtest.NetworkLayer(t, suite)
+	}
+}

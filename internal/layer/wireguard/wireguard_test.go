@@ -28,3 +28,13 @@ func TestConformance(t *testing.T) {
 		Segments: true, DataPath: "userspace (wireguard-go over TUN, a process a node)", Service: service,
 	})
 }
+
+// The kernel's own devices, where this kernel has them.
+func TestKernelDevice(t *testing.T) {
+	t.Parallel()
+	labtest.NeedDevice(t, "wireguard")
+	labtest.NetworkLayer(t, labtest.NetworkSuite{
+		Plugin: Plugin(), Config: map[string]any{"data_path": "kernel"},
+		Form: "WireGuard, port 51820", Sealed: true, Overhead: 60, DataPath: "kernel device (wireguard)", Service: service,
+	})
+}
