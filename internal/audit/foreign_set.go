@@ -107,33 +107,36 @@ func levels(e Evidence, groups []group) []SetDoubt {
 	for _, g := range groups {
 		all = append(all, levelOf(e, g))
 	}
-	differ := ""
 	for i, a := range all {
 		for _, b := range all[:i] {
-			switch {
-			case a.high > 0 && b.high > 0 && (a.low > b.high || a.high < b.low):
-				differ = "answers have headers of different sizes"
-			case a.sockets > 0 && b.sockets > 0 && (a.limit > 0) != (b.limit > 0):
-				differ = "the server's keep-alive limit reaches some clients and not others"
-			case a.server != "" && b.server != "" && a.server != b.server:
-				differ = "answers name different servers"
+			if how := a.differs(b); how != "" {
+				var texts []string
+				var trials []int
+				for _, l := range all {
+					texts = append(texts, l.text())
+					trials = append(trials, l.indexes()...)
+				}
+				return []SetDoubt{{
+					Doubt: Doubt{model.SeveritySuspect, 1, "the systems did not work at the same protocol level: " + how, few(texts, 6)}, //nolint:mnd // that fit on a screen
+					Load:  groups[0].load, Trials: trials,
+				}}
 			}
-			if differ == "" {
-				continue
-			}
-			var texts []string
-			var trials []int
-			for _, l := range all {
-				texts = append(texts, l.text())
-				trials = append(trials, l.indexes()...)
-			}
-			return []SetDoubt{{
-				Doubt: Doubt{model.SeveritySuspect, 1, "the systems did not work at the same protocol level: " + differ, few(texts, 6)}, //nolint:mnd // that fit on a screen
-				Load:  groups[0].load, Trials: trials,
-			}}
 		}
 	}
 	return nil
+}
+
+// differs says in what the answers of two systems tell of different paths.
+func (l level) differs(o level) string {
+	switch {
+	case l.high > 0 && o.high > 0 && (l.low > o.high || l.high < o.low):
+		return "answers have headers of different sizes"
+	case l.sockets > 0 && o.sockets > 0 && (l.limit > 0) != (o.limit > 0):
+		return "the server's keep-alive limit reaches some clients and not others"
+	case l.server != "" && o.server != "" && l.server != o.server:
+		return "answers name different servers"
+	}
+	return ""
 }
 
 func payloadDrift() Rule {
@@ -343,21 +346,7 @@ func armsDiffer() Rule {
 
 // differing lists what each arm has one value of, and not all the same.
 func differing(e Evidence, groups []group) []string {
-	values := map[string]map[string]string{} // of each attribute, by variant
-	mixed := map[string]bool{}
-	for _, g := range groups {
-		for _, o := range g.trials {
-			for k, v := range attributes(e.run(o), o.Load) {
-				if values[k] == nil {
-					values[k] = map[string]string{}
-				}
-				if old, known := values[k][g.variant]; known && old != v {
-					mixed[k] = true
-				}
-				values[k][g.variant] = v
-			}
-		}
-	}
+	values, mixed := arms(e, groups)
 	var texts []string
 	for _, k := range keys(values) {
 		seen := map[string][]string{}
@@ -375,6 +364,25 @@ func differing(e Evidence, groups []group) []string {
 		texts = append(texts, k+": "+few(parts, 4)) //nolint:mnd // that fit on a screen
 	}
 	return texts
+}
+
+// arms are the values of each attribute by variant, and the attributes of which a
+// variant has several.
+func arms(e Evidence, groups []group) (values map[string]map[string]string, mixed map[string]bool) {
+	values, mixed = map[string]map[string]string{}, map[string]bool{}
+	for _, g := range groups {
+		for _, o := range g.trials {
+			for k, v := range attributes(e.run(o), o.Load) {
+				if values[k] == nil {
+					values[k] = map[string]string{}
+				}
+				old, known := values[k][g.variant]
+				mixed[k] = mixed[k] || known && old != v
+				values[k][g.variant] = v
+			}
+		}
+	}
+	return values, mixed
 }
 
 // attributes are what arms of one load must have in common.

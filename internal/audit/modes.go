@@ -142,35 +142,42 @@ func roundTrips() Rule {
 			}
 			var doubts []SetDoubt
 			for _, g := range e.groups() {
-				var counts [mostTrips + 1]int
-				slow, all := 0, 0
-				var trials []int
-				for _, o := range g.trials {
-					before := slow
-					for _, l := range e.run(o).Latencies() {
-						all++
-						if k := t.Count(l); k > 0 {
-							counts[k]++
-							slow++
-						}
-					}
-					if slow > before {
-						trials = append(trials, o.Trial.Index)
-					}
+				if d := t.crossed(e, g); d != nil {
+					doubts = append(doubts, *d)
 				}
-				if slow == 0 {
-					continue
-				}
-				doubts = append(doubts, SetDoubt{
-					Doubt: Doubt{
-						model.SeveritySuspect, float64(slow), fmt.Sprintf("requests crossed a long path: one round trip is about %.0f ms", t.RTT.Seconds()*1000),
-						fmt.Sprintf("of %d answers, %s", all, tripsText(counts)) + e.tripsByAnswer(g, t),
-					},
-					Variant: g.variant, Load: g.load, Trials: trials,
-				})
 			}
 			return doubts
 		},
+	}
+}
+
+// crossed counts a group's answers by how often they crossed the path.
+func (t Trips) crossed(e Evidence, g group) *SetDoubt {
+	var counts [mostTrips + 1]int
+	slow, all := 0, 0
+	var trials []int
+	for _, o := range g.trials {
+		before := slow
+		for _, l := range e.run(o).Latencies() {
+			all++
+			if k := t.Count(l); k > 0 {
+				counts[k]++
+				slow++
+			}
+		}
+		if slow > before {
+			trials = append(trials, o.Trial.Index)
+		}
+	}
+	if slow == 0 {
+		return nil
+	}
+	return &SetDoubt{
+		Doubt: Doubt{
+			model.SeveritySuspect, float64(slow), fmt.Sprintf("requests crossed a long path: one round trip is about %.0f ms", t.RTT.Seconds()*1000),
+			fmt.Sprintf("of %d answers, %s", all, tripsText(counts)) + e.tripsByAnswer(g, t),
+		},
+		Variant: g.variant, Load: g.load, Trials: trials,
 	}
 }
 

@@ -76,8 +76,7 @@ type positioned struct {
 func (e *positioned) Error() string { return e.text }
 
 func lineOf(err error) int {
-	var p *positioned
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*positioned](err); ok {
 		return p.line
 	}
 	return 0

@@ -34,7 +34,7 @@ func TestRulesInTheDocs(t *testing.T) {
 	if !*update {
 		t.Fatalf("the table of rules in %s is not that of the code: run go test ./internal/claims -run TestRulesInTheDocs -update", path)
 	}
-	if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o644); err != nil { //nolint:gosec // G306: a document
+	if err := os.WriteFile(path, []byte(before+begin+b.String()+end+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -194,30 +194,18 @@ func (t *tested) test(e expression, a, b map[string]float64) {
 	}
 	t.left, t.right, t.n = stats.HodgesLehmann(left), stats.HodgesLehmann(right), len(left)
 	t.m = len(right)
+	compare := stats.Unpaired
 	if t.paired {
 		t.signs(e, left, right)
+		compare = stats.Paired
 	}
-	var c stats.Comparison
-	var err error
-	if t.paired {
-		c, err = stats.Paired(right, left)
-	} else {
-		c, err = stats.Unpaired(right, left)
+	c, err := compare(right, left)
+	if few, ok := errors.AsType[*stats.TooFewError](err); ok {
+		err = fmt.Errorf("%w: too few runs to tell", few)
 	}
-	var few *stats.TooFewError
-	if err != nil {
-		if errors.As(err, &few) {
-			err = fmt.Errorf("%w: too few runs to tell", err)
-		}
-		t.err = err
-		return
-	}
-	t.p, t.estimate = c.P, c.Difference
-	if e.op == opRatio || e.op == opEqual {
-		t.estimate = c.Ratio
-		if c.NoRatio != nil {
-			t.err = c.NoRatio
-		}
+	t.err, t.p, t.estimate = err, c.P, c.Difference
+	if err == nil && (e.op == opRatio || e.op == opEqual) {
+		t.err, t.estimate = c.NoRatio, c.Ratio
 	}
 }
 
@@ -284,24 +272,28 @@ func (t *tested) verdict() (Verdict, string) {
 	if t.paired && e.right != "" && e.op != opEqual && e.op != opRatio {
 		why += fmt.Sprintf("; %d of %d pairs as claimed, sign test p = %s", t.pairs, t.n, small(t.sign))
 	}
-	const alpha = 1 - stats.Level
-	shown := t.holm <= alpha
-	lo, hi := t.estimate.Lo, t.estimate.Hi
 	switch e.op {
-	case opLess, opAtMost:
-		return t.alone(shown && hi < 0, shown && lo > 0, why)
-	case opGreater, opAtLeast:
-		return t.alone(shown && lo > 0, shown && hi < 0, why)
 	case opRatio:
-		return side(lo >= e.low && hi <= e.high, hi < e.low || lo > e.high, why+fmt.Sprintf("; claimed %s to %s", digits(e.low), digits(e.high)))
+		return t.within(e.low, e.high, why+fmt.Sprintf("; claimed %s to %s", digits(e.low), digits(e.high)))
 	case opEqual:
 		margin := t.claim.Margin
 		if margin == 0 {
 			margin = 0.05
 		}
-		return side(lo > 1/(1+margin) && hi < 1+margin, lo > 1+margin || hi < 1/(1+margin), why+fmt.Sprintf("; equal within %s %%", digits(margin*100)))
+		return t.within(1/(1+margin), 1+margin, why+fmt.Sprintf("; equal within %s %%", digits(margin*100)))
 	}
-	return CannotTell, why
+	shown := t.holm <= 1-stats.Level
+	below, above := shown && t.estimate.Hi < 0, shown && t.estimate.Lo > 0
+	if e.op == opGreater || e.op == opAtLeast {
+		below, above = above, below
+	}
+	return t.alone(below, above, why)
+}
+
+// within is for claims of a ratio: its interval lies inside or outside a range.
+func (t *tested) within(low, high float64, why string) (Verdict, string) {
+	lo, hi := t.estimate.Lo, t.estimate.Hi
+	return side(lo >= low && hi <= high, hi < low || lo > high, why)
 }
 
 // alone is side for claims of a direction, whose p-value is corrected.

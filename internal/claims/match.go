@@ -121,41 +121,51 @@ func compareFigure(c *Cell, f figure, chosen []subject, runs int) {
 			values = append(values, v)
 		}
 	}
-	if len(values) == 0 {
+	switch {
+	case len(values) == 0:
 		c.State, c.Note = Unknown, "the runs do not tell it"
-		return
-	}
-	if f.ranged {
-		lo, hi := slices.Min(values), slices.Max(values)
-		c.Raw, c.State = asPrinted(lo, f.lo, f.metric)+" - "+asPrinted(hi, f.hi, f.metric), Same
-		if !f.lo.is(lo) || !f.hi.is(hi) {
-			c.State, c.Note = Differs, swapped(f, lo, hi)
-			inside := lo >= f.lo.value-f.lo.digit/2 && hi <= f.hi.value+f.hi.digit
-			if inside && runs != len(values) {
-				c.State, c.Note = Missing, "all runs at hand lie inside; the ends are of others"
+	case f.ranged:
+		compareRange(c, f, values, runs)
+	default:
+		v := aggregate(f.metric, values)
+		c.Raw, c.State = asPrinted(v, f.lo, f.metric), Same
+		if !f.lo.is(v) {
+			c.State, c.Note = Differs, off(f.lo.value, v)
+			if digitsOf(c.Raw) == digitsOf(c.Printed) {
+				c.Note += "; the same digits in another order"
 			}
+			excuse(c, f, chosen, v, runs)
 		}
+	}
+}
+
+func compareRange(c *Cell, f figure, values []float64, runs int) {
+	lo, hi := slices.Min(values), slices.Max(values)
+	c.Raw, c.State = asPrinted(lo, f.lo, f.metric)+" - "+asPrinted(hi, f.hi, f.metric), Same
+	if f.lo.is(lo) && f.hi.is(hi) {
 		return
 	}
-	v := aggregate(f.metric, values)
-	c.Raw, c.State = asPrinted(v, f.lo, f.metric), Same
-	if f.lo.is(v) {
-		return
+	c.State, c.Note = Differs, swapped(f, lo, hi)
+	inside := lo >= f.lo.value-f.lo.digit/2 && hi <= f.hi.value+f.hi.digit
+	if inside && runs != len(values) {
+		c.State, c.Note = Missing, "all runs at hand lie inside; the ends are of others"
 	}
-	c.State, c.Note = Differs, off(f.lo.value, v)
-	if digitsOf(c.Raw) == digitsOf(c.Printed) {
-		c.Note += "; the same digits in another order"
-	}
+}
+
+// excuse says that runs which are not at hand can make a mean what is printed.
+func excuse(c *Cell, f figure, chosen []subject, v float64, runs int) {
 	if f.metric == "success" {
 		if times := moreRequests(f.lo, chosen); times > 1 {
 			c.State, c.Note = Missing, fmt.Sprintf("no number of successes among the requests at hand gives it; of %d times as many one does", times)
 		}
 	}
-	if runs > len(values) && f.metric != "min" && f.metric != "max" {
-		others := (f.lo.value*float64(runs) - v*float64(len(values))) / float64(runs-len(values))
-		if others > 0 && (f.metric != "success" || others <= 1) {
-			c.State, c.Note = Missing, fmt.Sprintf("%d of %d runs are at hand; the others would have to average %s", len(values), runs, asPrinted(others, f.lo, f.metric))
-		}
+	n := len(chosen)
+	if runs <= n || f.metric == "min" || f.metric == "max" {
+		return
+	}
+	others := (f.lo.value*float64(runs) - v*float64(n)) / float64(runs-n)
+	if others > 0 && (f.metric != "success" || others <= 1) {
+		c.State, c.Note = Missing, fmt.Sprintf("%d of %d runs are at hand; the others would have to average %s", n, runs, asPrinted(others, f.lo, f.metric))
 	}
 }
 

@@ -72,35 +72,39 @@ func (w *matcher) learn(values []string, column string) {
 	taken := map[string]bool{}
 	var open []string
 	for _, v := range values {
-		if to, ok := w.names[column+"="+v]; ok && column != "" {
-			w.meaning[column+"="+v] = to
-		} else if to, ok := w.names[v]; ok {
-			w.meaning[v] = to
-			taken[to] = true
-		} else if !strings.Contains(v, " ") && w.meaning[v] == "" {
+		inColumn, byCell := w.names[column+"="+v]
+		word, byWord := w.names[v]
+		switch {
+		case byCell && column != "":
+			w.meaning[column+"="+v] = inColumn
+		case byWord:
+			w.meaning[v], taken[word] = word, true
+		case !strings.Contains(v, " ") && w.meaning[v] == "":
 			open = append(open, v)
 		}
 	}
 	for _, alike := range []func(value, word string) bool{equalWord, partOf, startOf, within, initial} {
-		var left []string
-		for _, v := range open {
-			var fits []string
-			for _, word := range w.vocabulary {
-				if !taken[word] && alike(strings.ToLower(v), word) {
-					fits = append(fits, word)
-				}
-			}
-			if len(fits) != 1 || numeric(v) {
-				left = append(left, v)
-				continue
-			}
-			w.meaning[v], taken[fits[0]] = fits[0], true
-			if fits[0] != strings.ToLower(v) {
-				w.explained = append(w.explained, v+" = "+fits[0])
-			}
-		}
-		open = left
+		open = slices.DeleteFunc(open, func(v string) bool { return w.understand(v, alike, taken) })
 	}
+}
+
+// understand says whether a value is like one word that is not taken, and only
+// one; that is what it means then.
+func (w *matcher) understand(v string, alike func(value, word string) bool, taken map[string]bool) bool {
+	var fits []string
+	for _, word := range w.vocabulary {
+		if !taken[word] && alike(strings.ToLower(v), word) {
+			fits = append(fits, word)
+		}
+	}
+	if len(fits) != 1 || numeric(v) {
+		return false
+	}
+	w.meaning[v], taken[fits[0]] = fits[0], true
+	if fits[0] != strings.ToLower(v) {
+		w.explained = append(w.explained, v+" = "+fits[0])
+	}
+	return true
 }
 
 func numeric(text string) bool {
@@ -164,20 +168,7 @@ func (w *matcher) choose(r row, f figure) (chosen []subject, note string, state 
 			return nil, fmt.Sprintf("nothing tells which runs are %s %s: say it with names in a file of claims", column, r.cells[column]), Several
 		}
 	}
-	if len(r.rates) > 0 {
-		with := keep
-		for _, rate := range r.rates {
-			with = filter(with, func(s subject) bool { return w.asks(s, rate) })
-		}
-		for _, rate := range r.rates {
-			if len(with) == 0 {
-				with = filter(keep, func(s subject) bool { return w.asks(s, rate) })
-			}
-		}
-		keep = with
-	} else if strings.Contains(f.column, "range") || len(r.numbers) > 0 {
-		keep = filter(keep, func(s subject) bool { return s.run == nil || !paced(s.run) })
-	}
+	keep = w.byRates(keep, r, f)
 	keep = filter(keep, func(s subject) bool { return planned(s, r) })
 	keep = w.plainest(keep, r, f)
 	if len(keep) == 0 {
@@ -191,6 +182,28 @@ func (w *matcher) choose(r row, f figure) (chosen []subject, note string, state 
 		return nil, "runs of " + strings.ReplaceAll(strings.Join(sortedOf(variants), ", "), "\x00", "/") + " fit", Several
 	}
 	return keep, "", ""
+}
+
+// byRates keeps the runs that were asked for all rates that the row names, or
+// else for the first that any run was; where it names none, but tells of the
+// load, those that were asked for none.
+func (w *matcher) byRates(keep []subject, r row, f figure) []subject {
+	if len(r.rates) == 0 {
+		if strings.Contains(f.column, "range") || len(r.numbers) > 0 {
+			return filter(keep, func(s subject) bool { return s.run == nil || !paced(s.run) })
+		}
+		return keep
+	}
+	with := keep
+	for _, rate := range r.rates {
+		with = filter(with, func(s subject) bool { return w.asks(s, rate) })
+	}
+	for _, rate := range r.rates {
+		if len(with) == 0 {
+			with = filter(keep, func(s subject) bool { return w.asks(s, rate) })
+		}
+	}
+	return with
 }
 
 func paced(r *audit.Run) bool { _, ok := r.Asked(); return ok }
@@ -250,7 +263,7 @@ func (w *matcher) byWords(r row, f figure) []subject {
 
 // all says whether a run has all words; one with ! before it must be absent.
 func all(s subject, words string) bool {
-	for _, w := range strings.Fields(words) {
+	for w := range strings.FieldsSeq(words) {
 		not := strings.HasPrefix(w, "!")
 		for _, part := range audit.Words(w) {
 			if slices.Contains(s.Words, part) == not {

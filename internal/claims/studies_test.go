@@ -34,7 +34,7 @@ func read(t *testing.T, folder string) audit.Evidence {
 		if err != nil {
 			return err
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		_, all, err := ingest.Open(f, []ingest.Format{vegeta.Format(), fortio.Format()}, ingest.About{})
 		rel, _ := filepath.Rel(root, path)
 		for _, m := range all {

@@ -201,7 +201,6 @@ type row struct {
 	rates   []float64         // asked rates, the most trusted first
 	numbers []float64         // every number that tells of the load
 	figures []figure
-	notes   []string
 }
 
 // rows takes a table apart. keys are the columns that choose runs.

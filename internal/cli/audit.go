@@ -139,11 +139,12 @@ func answer(r *audited) string {
 	if text == "" {
 		text = "Only printed figures were given, no raw data."
 	}
+	said := []string{text}
 	for _, m := range r.Tables {
 		if n := m.Count(claims.Differs); n > 0 {
-			text += fmt.Sprintf(" %d of %d printed figures of %s do not match the raw data.", n, len(m.Cells), m.Table)
+			said = append(said, fmt.Sprintf("%d of %d printed figures of %s do not match the raw data.", n, len(m.Cells), m.Table))
 		} else if m.Count(claims.Same) > 0 {
-			text += fmt.Sprintf(" %d of %d printed figures of %s were found again.", m.Count(claims.Same), len(m.Cells), m.Table)
+			said = append(said, fmt.Sprintf("%d of %d printed figures of %s were found again.", m.Count(claims.Same), len(m.Cells), m.Table))
 		}
 	}
 	counts := map[claims.Verdict]int{}
@@ -157,9 +158,9 @@ func answer(r *audited) string {
 		}
 	}
 	if len(parts) > 0 {
-		text += fmt.Sprintf(" Of %d claims: %s.", len(r.Claims), strings.Join(parts, ", "))
+		said = append(said, fmt.Sprintf("Of %d claims: %s.", len(r.Claims), strings.Join(parts, ", ")))
 	}
-	return text
+	return strings.Join(said, " ")
 }
 
 // gather reads what is to be audited, and judges it.
