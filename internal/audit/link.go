@@ -12,6 +12,7 @@ import (
 // Thresholds of links.
 const (
 	lateShare   = 0.01             // of a link's packets: from there on p99 is the emulation's, not the link's
+	lateLeast   = 3                // packets: fewer of them are chance
 	linkOff     = time.Millisecond // that a link's median may be off, or
 	linkOffPart = 0.02             // as a share of the delay
 )
@@ -26,7 +27,7 @@ func linkLate() Rule {
 		Check: func(_ Evidence, o *model.Outcome) *Doubt {
 			var worst *Doubt
 			for name, l := range linkReadings(o) {
-				if l.packets == 0 || l.late <= lateShare*l.packets {
+				if l.late < lateLeast || l.late <= lateShare*l.packets {
 					continue
 				}
 				share := l.late / l.packets
