@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -43,30 +44,35 @@ const FactLink = "emulated link "
 func (s LinkState) Fact() Fact {
 	const percent, micro = 100, 10 * time.Microsecond
 	l, o := s.Link, s.Observed
-	text := fmt.Sprintf("asked %s", l.Delay)
+	var text strings.Builder
+	add := func(format string, values ...any) { fmt.Fprintf(&text, format, values...) }
+	add("asked %s", l.Delay)
 	if l.Jitter > 0 {
-		text += fmt.Sprintf(" +- %s", l.Jitter)
+		add(" +- %s", l.Jitter)
 	}
 	for _, part := range []struct {
 		share float64
 		what  string
 	}{{l.Loss, "lost"}, {l.Duplicate, "doubled"}, {l.ReorderShare, "reordered"}} {
 		if part.share > 0 {
-			text += fmt.Sprintf(", %g %% %s", part.share*percent, part.what)
+			add(", %g %% %s", part.share*percent, part.what)
 		}
 	}
 	if l.Rate > 0 {
 		const mega = 1e6
-		text += fmt.Sprintf(", %g Mbit/s", float64(l.Rate)/mega)
+		add(", %g Mbit/s", float64(l.Rate)/mega)
 	}
-	text += fmt.Sprintf("; observed p50 %s, p99 %s, %d of %d lost", o.P50.Round(micro), o.P99.Round(micro), o.Lost, o.Sent)
+	if l.MTU > 0 {
+		add(", MTU %d", l.MTU)
+	}
+	add("; observed p50 %s, p99 %s, %d of %d lost", o.P50.Round(micro), o.P99.Round(micro), o.Lost, o.Sent)
 	if o.Reordered > 0 {
-		text += fmt.Sprintf(", %d reordered", o.Reordered)
+		add(", %d reordered", o.Reordered)
 	}
 	if o.Duplicated > 0 {
-		text += fmt.Sprintf(", %d doubled", o.Duplicated)
+		add(", %d doubled", o.Duplicated)
 	}
-	return Fact{Layer: "lab", Key: FactLink + s.From + " to " + s.To, Value: text + "; " + s.Means, Source: SourceWire}
+	return Fact{Layer: "lab", Key: FactLink + s.From + " to " + s.To, Value: text.String() + "; " + s.Means, Source: SourceWire}
 }
 
 // SubjectLink begins the subjects of readings of links, one a direction:
