@@ -148,7 +148,21 @@ type App interface {
 	Deploy(ctx context.Context, s Site) (Endpoints, error)
 }
 
-// Endpoints are an app's servers.
+// Connector is an app whose services call each other. Connect is called when
+// the stack is there and before the ready gate; front says at which addresses
+// clients of a service reach it: what the topmost Fronter says, or the pods' own.
+type Connector interface {
+	Connect(ctx context.Context, s Site, front func(service string) []netip.AddrPort) error
+}
+
+// TopologyChecker is an app that needs certain services. Its ConfigErrors are
+// problems of the study.
+type TopologyChecker interface {
+	CheckTopology(t Topology) error
+}
+
+// Endpoints are an app's servers. Of an app of several services the runner
+// keeps those of the service that is under load.
 type Endpoints struct {
 	Service  string    `json:"service"`
 	Backends []Backend `json:"backends"`

@@ -149,6 +149,7 @@ func (t *trial) file(name string, data []byte) {
 func (t *trial) deployApp(ctx context.Context) error {
 	endpoints, err := t.App.Deploy(ctx, t.site)
 	if err == nil {
+		entry(&endpoints, t.Plan.Study.Topology, t.load.To)
 		err = place(&endpoints, t.Plan.Study.Topology, t.load.From)
 	}
 	t.out.Endpoints = endpoints
@@ -171,6 +172,9 @@ func (t *trial) deployStack(ctx context.Context) error {
 			t.out.Claims = append(t.out.Claims, o.Claims()...)
 		}
 	}
+	if err := t.connect(ctx); err != nil {
+		return fmt.Errorf("connecting the app's services: %w", err)
+	}
 	return t.address()
 }
 
@@ -181,11 +185,9 @@ func (t *trial) address() error {
 	if err != nil {
 		return err
 	}
-	for _, l := range slices.Backward(t.layers) {
-		if f, ok := l.(model.Fronter); ok {
-			t.targets = f.Front(svc)
-			return nil
-		}
+	if f := t.fronter(); f != nil {
+		t.targets = f.Front(svc)
+		return nil
 	}
 	for _, b := range t.out.Endpoints.Backends {
 		t.targets = append(t.targets, b.Addr)

@@ -35,6 +35,7 @@ func (b *builder) study(c Config) model.Study {
 	}
 	s.App = b.app(c.App)
 	s.Topology = b.topology(c.Topology, c.App.Replicas)
+	b.fits(s.App, s.Topology)
 	b.target(c.Target, &s)
 	s.Variants = b.variants(c.Variants)
 	s.Faults = b.faults(c.Faults)
@@ -135,6 +136,19 @@ func (b *builder) app(c AppConfig) model.PluginRef {
 	_, err := b.known.Apps[slices.Index(known, c.Kind)].New(c.config)
 	b.refused("app", err)
 	return ref
+}
+
+// fits lets an app that needs certain services look at the topology, if both
+// are sound.
+func (b *builder) fits(ref model.PluginRef, t model.Topology) {
+	i := slices.IndexFunc(b.known.Apps, func(p model.Plugin[model.App]) bool { return p.Name == ref.Kind })
+	if i < 0 || len(t.Services) == 0 || b.unsound("app") {
+		return
+	}
+	app, err := b.known.Apps[i].New(ref.Config)
+	if c, ok := app.(model.TopologyChecker); ok && err == nil {
+		b.refused("app", c.CheckTopology(t))
+	}
 }
 
 // refused reports what a plug-in says about its configuration: key by key

@@ -41,7 +41,7 @@ type MetadataConfig struct {
 
 // TopologyConfig says where pods are: by a preset or spelled out.
 type TopologyConfig struct {
-	Preset   string          `json:"preset,omitempty" jsonschema:"enum=two-nodes,enum=one-cluster,enum=two-clusters,enum=two-regions,enum=three-regions" jsonschema_description:"A topology with a name. two-nodes: node-0 holds the pod client, node-1 the pods server-0 to server-(replicas-1). one-cluster: the servers are on two nodes. two-clusters: in one region. two-regions, three-regions: one cluster in each of places, linked as far apart as they are."`
+	Preset   string          `json:"preset,omitempty" jsonschema:"enum=two-nodes,enum=one-cluster,enum=two-clusters,enum=two-regions,enum=three-regions,enum=bookinfo" jsonschema_description:"A topology with a name. two-nodes: node-0 holds the pod client, node-1 the pods server-0 to server-(replicas-1). one-cluster: the servers are on two nodes. two-clusters: in one region. two-regions, three-regions: one cluster in each of places, linked as far apart as they are. bookinfo: one cluster with the four services of the app bookinfo."`
 	Places   []string        `json:"places,omitempty" jsonschema_description:"The places of two-regions or three-regions, the client's first, e.g. [singapore, sydney]. The built-in table of round trips between regions of clouds says how far apart they are."`
 	Cloud    string          `json:"cloud,omitempty" jsonschema_description:"Whose round trips count. If absent: those of the first cloud of the table that has all places."`
 	Networks string          `json:"networks,omitempty" default:"flat" jsonschema:"enum=flat,enum=separate" jsonschema_description:"flat: pods of all clusters reach each other by their addresses. separate: each cluster is a network of its own, unless it names one; only nodes reach each other across."`
@@ -102,7 +102,7 @@ type LinkConfig struct {
 // AppConfig is what is under load. Further keys belong to the app.
 type AppConfig struct {
 	Kind     string `json:"kind" jsonschema_description:"Which app."`
-	Replicas int    `json:"replicas,omitempty" default:"2" jsonschema:"minimum=1,maximum=100" jsonschema_description:"Number of server pods that a topology preset makes."`
+	Replicas int    `json:"replicas,omitempty" default:"2" jsonschema:"minimum=1,maximum=100" jsonschema_description:"Number of server pods that a topology preset makes. bookinfo: of each service, and of each version of reviews; there 1 if absent."`
 
 	config json.RawMessage
 }
@@ -142,7 +142,7 @@ type LoadConfig struct {
 	Driver      string     `json:"driver,omitempty" jsonschema_description:"The outside tool that sends. If absent: our own engine."`
 	Program     string     `json:"program,omitempty" jsonschema_description:"Path of the outside tool. If absent: it is looked for."`
 	From        Pods       `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends, or a list of pods that share the load."`
-	To          string     `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers."`
+	To          string     `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers. If the topology has no service server: its first."`
 	Fault       string     `json:"fault,omitempty" jsonschema_description:"The scenario of faults under which the load runs. If absent: none."`
 
 	rest *yaml.Node // the protocol's keys

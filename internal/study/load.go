@@ -20,6 +20,7 @@ func (b *builder) loads(cs []LoadConfig, t model.Topology) []model.Load {
 	var paths []string // where each stands in the file
 	for i, c := range cs {
 		path := at("loads", i)
+		c.To = b.to(c, t, path)
 		made := b.load(c, path)
 		b.ends(c, t, path)
 		for range made {
@@ -296,6 +297,16 @@ func (b *builder) configOf(rest *yaml.Node, path string) json.RawMessage {
 	}
 	config, _ := b.json(rest, path)
 	return config
+}
+
+// to is the service that a load goes to: if it names none, server, or where the
+// topology has no such service, its first.
+func (b *builder) to(c LoadConfig, t model.Topology, path string) string {
+	isServer := func(s model.Service) bool { return s.Name == c.To }
+	if b.given[path+".to"] == nil && len(t.Services) > 0 && !slices.ContainsFunc(t.Services, isServer) {
+		return t.Services[0].Name
+	}
+	return c.To
 }
 
 // ends checks who sends and who answers against the topology, if that is sound.

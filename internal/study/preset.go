@@ -9,13 +9,15 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// The presets: topologies with a name. The service server has all servers.
+// The presets: topologies with a name. The service server has all servers,
+// except for bookinfo's.
 const (
 	PresetTwoNodes     = "two-nodes"
 	PresetOneCluster   = "one-cluster"
 	PresetTwoClusters  = "two-clusters"
 	PresetTwoRegions   = "two-regions"
 	PresetThreeRegions = "three-regions"
+	PresetBookinfo     = "bookinfo"
 )
 
 // The places of the presets with regions, if the study names none.
@@ -44,6 +46,11 @@ func (b *builder) preset(c TopologyConfig, replicas int) model.Topology {
 	case PresetOneCluster:
 		s := servers(replicas, 2)
 		t.Regions = region(model.Cluster{Name: "cluster-0", Nodes: []model.Node{client, {Name: "node-1", Pods: s[0]}, {Name: "node-2", Pods: s[1]}}})
+	case PresetBookinfo:
+		if b.given["app.replicas"] == nil {
+			replicas = 1
+		}
+		return bookinfo(client, replicas)
 	case PresetTwoClusters:
 		s := servers(replicas, 2)
 		t.Regions = region(
@@ -55,6 +62,31 @@ func (b *builder) preset(c TopologyConfig, replicas int) model.Topology {
 		t.Regions = region(model.Cluster{Name: "cluster-0", Nodes: []model.Node{client, {Name: "node-1", Pods: s[0]}}})
 	}
 	t.Services = []model.Service{server(serverNames(replicas))}
+	return t
+}
+
+// bookinfo has the services of the app bookinfo, that under load first; of
+// reviews there are three versions. The pods behind productpage are on a node
+// of their own.
+func bookinfo(client model.Node, replicas int) model.Topology {
+	const port, versions = 9080, 3
+	var t model.Topology
+	nodes := []model.Node{client, {Name: "node-1"}, {Name: "node-2"}}
+	for i, name := range []string{"productpage", "details", "reviews", "ratings"} {
+		n := replicas
+		if name == "reviews" {
+			n *= versions
+		}
+		svc := model.Service{Name: name, Port: port, TargetPort: port}
+		node := &nodes[min(i+1, len(nodes)-1)]
+		for k := range n {
+			pod := fmt.Sprintf("%s-%d", name, k)
+			svc.Pods = append(svc.Pods, pod)
+			node.Pods = append(node.Pods, model.PodSpec{Name: pod, Role: roleServer})
+		}
+		t.Services = append(t.Services, svc)
+	}
+	t.Regions = []model.Region{{Name: "region-0", Clusters: []model.Cluster{{Name: "cluster-0", Nodes: nodes}}}}
 	return t
 }
 

@@ -18,6 +18,10 @@ func TestPresets(t *testing.T) {
 	for _, test := range []struct{ topology, regions, links string }{
 		{"{preset: two-nodes}", "region-0/cluster-0/node-0[client] region-0/cluster-0/node-1[server-0 server-1]", ""},
 		{"{preset: one-cluster}", "region-0/cluster-0/node-0[client] region-0/cluster-0/node-1[server-0] region-0/cluster-0/node-2[server-1]", ""},
+		{
+			"{preset: bookinfo}",
+			"region-0/cluster-0/node-0[client] region-0/cluster-0/node-1[productpage-0] region-0/cluster-0/node-2[details-0 reviews-0 reviews-1 reviews-2 ratings-0]", "",
+		},
 		{"{preset: two-clusters}", "region-0/cluster-0/node-0[client] region-0/cluster-0/node-1[server-0] region-0/cluster-1/node-2[server-1]", ""},
 		{
 			"{preset: two-clusters, networks: separate, links: [{a: cluster-0, b: cluster-1, delay: 1ms}]}",
