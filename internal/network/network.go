@@ -82,35 +82,38 @@ func Open(layer string, s model.Site) (*Site, error) {
 func (s *Site) untouched() error {
 	for _, n := range s.Nodes {
 		err := In(n.Space, func(net *sys.Net) error {
-			bridge, err := net.Device(n.Bridge)
-			if err != nil {
-				return err
+			taken, err := s.taken(n, net)
+			if err == nil && taken {
+				err = fmt.Errorf("%s cannot be deployed: another network layer has wired the pods; a stack has at most one, at its bottom", s.Layer)
 			}
-			taken := bridge.MTU != n.MTU
-			for _, p := range n.Ends {
-				d, err := net.Device(p.Device)
-				if err != nil {
-					return err
-				}
-				taken = taken || d.Master != bridge.Index
-			}
-			for _, to := range s.Others(n) {
-				device, via, mtu, err := net.RouteTo(to.Range)
-				if err != nil {
-					return err
-				}
-				taken = taken || device != n.Underlay || via != to.Addr || mtu != 0
-			}
-			if taken {
-				return fmt.Errorf("%s cannot be deployed: another network layer has wired the pods; a stack has at most one, at its bottom", s.Layer)
-			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return fmt.Errorf("node %s: %w", n.Node, err)
 		}
 	}
 	return nil
+}
+
+// taken says whether a node differs from how it was made.
+func (s *Site) taken(n *Node, net *sys.Net) (bool, error) {
+	bridge, err := net.Device(n.Bridge)
+	if err != nil || bridge.MTU != n.MTU {
+		return true, err
+	}
+	for _, p := range n.Ends {
+		d, err := net.Device(p.Device)
+		if err != nil || d.Master != bridge.Index {
+			return true, err
+		}
+	}
+	for _, to := range s.Others(n) {
+		device, via, mtu, err := net.RouteTo(to.Range)
+		if err != nil || device != n.Underlay || via != to.Addr || mtu != 0 {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // Others are all nodes that a node can reach the pods of, but itself.
@@ -225,9 +228,9 @@ func (s *Site) Reroute(n, to *Node, over sys.RouteVia) error {
 }
 
 // AddDevice makes a device in a node that its removal deletes.
-func (s *Site) AddDevice(n *Node, name string, make func(*sys.Net) error) error {
+func (s *Site) AddDevice(n *Node, name string, add func(*sys.Net) error) error {
 	s.OnUndo(func() error { return In(n.Space, func(net *sys.Net) error { return net.Delete(name) }) })
-	return In(n.Space, make)
+	return In(n.Space, add)
 }
 
 // Host is an address as a prefix.

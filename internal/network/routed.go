@@ -2,7 +2,9 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/windtunnel/windtunnel/internal/sys"
@@ -36,6 +38,24 @@ func (s *Site) Routed(ctx context.Context) error {
 
 // unplug makes one pod a routed one.
 func (s *Site) unplug(n *Node, p *Pod) error {
+	mac, err := s.unplugNear(n, p)
+	if err != nil {
+		return err
+	}
+	return s.Change(p.Space, func(net *sys.Net) error {
+		// The answer to its ARP is entered like all neighbours of the lab: the
+		// kernel keeps 1,024 that it has asked for, over all namespaces.
+		if err := net.SetNeighbour(PodDevice, calicoGateway(), mac); err != nil {
+			return err
+		}
+		return regateway(net, n.Gateway, calicoGateway())
+	}, func(net *sys.Net) error {
+		return errors.Join(regateway(net, calicoGateway(), n.Gateway), net.DeleteNeighbour(PodDevice, calicoGateway()))
+	})
+}
+
+// unplugNear is the node's side of it.
+func (s *Site) unplugNear(n *Node, p *Pod) (net.HardwareAddr, error) {
 	var near, bridge sys.Device
 	toPod := sys.RouteVia{To: Host(p.Addr), Device: p.Device}
 	err := s.Change(n.Space, func(net *sys.Net) (err error) {
@@ -45,44 +65,15 @@ func (s *Site) unplug(n *Node, p *Pod) error {
 		if bridge, err = net.Device(n.Bridge); err != nil {
 			return err
 		}
-		if err = net.SetMaster(p.Device, 0); err != nil {
-			return err
-		}
-		if err = proxyARP(p.Device, "1"); err != nil {
-			return err
-		}
-		if err = net.SetNeighbour(p.Device, p.Addr, sys.MAC(p.Addr)); err != nil {
-			return err
-		}
-		return net.ReplaceRoute(toPod)
+		return errors.Join(
+			net.SetMaster(p.Device, 0), proxyARP(p.Device, "1"), net.SetNeighbour(p.Device, p.Addr, sys.MAC(p.Addr)), net.ReplaceRoute(toPod),
+		)
 	}, func(net *sys.Net) error {
-		if err := net.DeleteRoute(toPod); err != nil {
-			return err
-		}
-		if err := net.DeleteNeighbour(p.Device, p.Addr); err != nil {
-			return err
-		}
-		if err := proxyARP(p.Device, "0"); err != nil {
-			return err
-		}
-		return net.SetMaster(p.Device, bridge.Index)
+		return errors.Join(
+			net.DeleteRoute(toPod), net.DeleteNeighbour(p.Device, p.Addr), proxyARP(p.Device, "0"), net.SetMaster(p.Device, bridge.Index),
+		)
 	})
-	if err != nil {
-		return err
-	}
-	return s.Change(p.Space, func(net *sys.Net) error {
-		// The answer to its ARP is entered like all neighbours of the lab: the
-		// kernel keeps 1,024 that it has asked for, over all namespaces.
-		if err := net.SetNeighbour(PodDevice, calicoGateway(), near.MAC); err != nil {
-			return err
-		}
-		return regateway(net, n.Gateway, calicoGateway())
-	}, func(net *sys.Net) error {
-		if err := regateway(net, calicoGateway(), n.Gateway); err != nil {
-			return err
-		}
-		return net.DeleteNeighbour(PodDevice, calicoGateway())
-	})
+	return near.MAC, err
 }
 
 // proxyARP sets what a device of the calling thread's namespace answers.

@@ -96,9 +96,9 @@ func add(s *network.Site, n *network.Node, p *network.Pod) error {
 		return network.In(p.Space, func(net *sys.Net) error { return net.Delete(network.PodDevice) })
 	})
 	err = p.Space.InNetwork(func() error {
-		in, err := sys.CurrentNetns()
-		if err != nil {
-			return err
+		in, failure := sys.CurrentNetns()
+		if failure != nil {
+			return failure
 		}
 		defer in.Close() //nolint:errcheck // nothing depends on it
 		return network.In(n.Space, func(net *sys.Net) error {

@@ -94,7 +94,7 @@ var (
 )
 
 // Deploy puts the rules on every node.
-func (l *Layer) Deploy(_ context.Context, s model.Site) (func(context.Context) error, error) {
+func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
 	wired, ok := s.(model.WiredSite)
 	if !ok {
 		return nil, &model.UnsupportedError{What: "the layer " + Name, Missing: "this target's nodes have no network namespace to put rules in", Hint: "use the lab"}
@@ -120,7 +120,7 @@ func (l *Layer) Deploy(_ context.Context, s model.Site) (func(context.Context) e
 			err = node.InNetwork(func() error { return nft.Apply(rules) })
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("node %s: %w", w.Node, err), remove(context.Background()))
+			return nil, errors.Join(fmt.Errorf("node %s: %w", w.Node, err), remove(context.WithoutCancel(ctx)))
 		}
 		done = append(done, node)
 	}
@@ -139,13 +139,13 @@ func passesNode(s model.Site, w model.Wiring) error {
 			continue
 		}
 		err = network.In(in, func(net *sys.Net) error {
-			d, err := net.Device(network.PodDevice)
-			if err == nil && d.Kind == "macvlan" {
-				err = &model.UnsupportedError{
+			d, failure := net.Device(network.PodDevice)
+			if failure == nil && d.Kind == "macvlan" {
+				return &model.UnsupportedError{
 					What: "the layer " + Name + " on macvlan", Missing: "what pods send each other does not pass their node", Hint: "use another network layer",
 				}
 			}
-			return err
+			return failure
 		})
 		if err != nil {
 			return fmt.Errorf("pod %s: %w", p.Name, err)
@@ -256,41 +256,48 @@ func (l *Layer) Observe(_ context.Context, s model.Site) (model.Ledger, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not deployed", Name)
 	}
-	least := maxRules + 1
-	var passed, denied uint64
+	all := tally{idle: maxRules + 1}
 	for _, w := range wired.Wiring() {
 		node, err := wired.Node(w.Node)
 		if err != nil {
 			return nil, err
 		}
-		err = node.InNetwork(func() error {
-			live, err := nft.Read(table)
-			if err != nil {
-				return err
-			}
-			idle := 0
-			for _, c := range live.Chains {
-				for _, r := range c.Rules {
-					switch {
-					case c.Name == "pods" && r.Comment == "":
-						idle++
-					case strings.Contains(r.Comment, deny):
-						denied += r.Connections
-					default:
-						passed += r.Connections
-					}
-				}
-			}
-			least = min(least, idle)
-			return nil
-		})
-		if err != nil {
+		if err := node.InNetwork(all.read); err != nil {
 			return nil, fmt.Errorf("node %s: %w", w.Node, err)
 		}
 	}
 	return model.Ledger{
-		{Layer: Name, Key: "rules", Value: strconv.Itoa(least), Source: model.SourceConfig},
+		{Layer: Name, Key: "rules", Value: strconv.Itoa(all.idle), Source: model.SourceConfig},
 		{Layer: Name, Key: "rules are tried for", Value: "each " + l.config.Each, Source: model.SourceConfig},
-		{Layer: Name, Key: "packets tried", Value: fmt.Sprintf("%d allowed, %d denied", passed, denied), Source: model.SourceCounters},
+		{Layer: Name, Key: "packets tried", Value: fmt.Sprintf("%d allowed, %d denied", all.allowed, all.denied), Source: model.SourceCounters},
 	}, nil
+}
+
+// tally is what the rules of all nodes are and did.
+type tally struct {
+	idle            int // rules that match nothing, on the node with the fewest
+	allowed, denied uint64
+}
+
+// read adds the table of the calling thread's namespace.
+func (t *tally) read() error {
+	live, err := nft.Read(table)
+	if err != nil {
+		return err
+	}
+	idle := 0
+	for _, c := range live.Chains {
+		for _, r := range c.Rules {
+			switch {
+			case c.Name == "pods" && r.Comment == "":
+				idle++
+			case strings.Contains(r.Comment, deny):
+				t.denied += r.Connections
+			default:
+				t.allowed += r.Connections
+			}
+		}
+	}
+	t.idle = min(t.idle, idle)
+	return nil
 }

@@ -70,13 +70,13 @@ func TestDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(pod string) error {
-		_, err := labtest.Ask(t, site, "client-0", netip.AddrPortFrom(labtest.Pod(t, site, pod).Addr(), 8080), "")
-		return err
+		_, failure := labtest.Ask(t, site, "client-0", netip.AddrPortFrom(labtest.Pod(t, site, pod).Addr(), 8080), "")
+		return failure
 	}
-	if err := ask("server-0"); err == nil || !strings.Contains(err.Error(), "refused") { // nobody listens, but it arrives
+	if err = ask("server-0"); err == nil || !strings.Contains(err.Error(), "refused") { // nobody listens, but it arrives
 		t.Errorf("server-0: %v", err)
 	}
-	if err := ask("server-1"); err == nil || strings.Contains(err.Error(), "refused") {
+	if err = ask("server-1"); err == nil || strings.Contains(err.Error(), "refused") {
 		t.Errorf("server-1: %v", err)
 	}
 	o, ok := l.(model.Observer)

@@ -5,6 +5,7 @@ package vxlan
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -49,29 +50,10 @@ func Plugin() model.Plugin[model.Layer] {
 	}
 }
 
-// wire makes every node's device and enters all others there: where their
-// ranges are routed to, which MAC that is, and behind which node it is.
+// wire makes every node's device, and routes to the others' pods over it.
 func wire(ctx context.Context, s *network.Site) error {
 	return s.Each(ctx, func(n *network.Node) error {
-		err := s.AddDevice(n, device, func(net *sys.Net) error {
-			err := net.AddVxlan(sys.Vxlan{
-				Name: device, VNI: vni, Port: port, Local: n.Addr, Over: n.Underlay, MTU: s.MTU - overhead, Addr: network.Host(n.Range.Addr()),
-			})
-			if err != nil {
-				return unsupported(err)
-			}
-			for _, to := range s.Others(n) {
-				end := to.Range.Addr()
-				if err := net.SetNeighbour(device, end, sys.MAC(end)); err != nil {
-					return err
-				}
-				if err := net.Behind(device, sys.MAC(end), to.Addr); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		if err := s.AddDevice(n, device, func(net *sys.Net) error { return add(net, s, n) }); err != nil {
 			return err
 		}
 		for _, to := range s.Others(n) {
@@ -81,6 +63,24 @@ func wire(ctx context.Context, s *network.Site) error {
 		}
 		return nil
 	})
+}
+
+// add makes a node's device and enters all others there: which MAC theirs have,
+// and behind which node that is.
+func add(net *sys.Net, s *network.Site, n *network.Node) error {
+	err := net.AddVxlan(sys.Vxlan{
+		Name: device, VNI: vni, Port: port, Local: n.Addr, Over: n.Underlay, MTU: s.MTU - overhead, Addr: network.Host(n.Range.Addr()),
+	})
+	if err != nil {
+		return unsupported(err)
+	}
+	for _, to := range s.Others(n) {
+		end := to.Range.Addr()
+		if err := errors.Join(net.SetNeighbour(device, end, sys.MAC(end)), net.Behind(device, sys.MAC(end), to.Addr)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func unsupported(err error) error {

@@ -91,11 +91,11 @@ func (m *mesh) wire(ctx context.Context, s *network.Site) error {
 	}
 	return s.Each(ctx, func(n *network.Node) error {
 		c := m.of(s, n)
-		make := m.inKernel
+		begin := m.inKernel
 		if !m.kernel {
-			make = m.inProcess
+			begin = m.inProcess
 		}
-		if err := make(ctx, s, n, c); err != nil {
+		if err := begin(ctx, s, n, c); err != nil {
 			return err
 		}
 		for _, to := range s.Others(n) {

@@ -121,9 +121,9 @@ func tunnelOf(s model.Site, node model.Namespace) (name string, err error) {
 		}
 	}
 	err = node.InNetwork(func() error {
-		net, err := sys.OpenHere()
-		if err != nil {
-			return err
+		net, failure := sys.OpenHere()
+		if failure != nil {
+			return failure
 		}
 		defer net.Close()
 		for _, w := range all {
