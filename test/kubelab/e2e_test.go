@@ -67,6 +67,7 @@ func TestE2E(t *testing.T) {
 		{"again", e.again},
 		{"repair of a node", e.repairNode},
 		{"repair of a control plane", e.repairControlPlane},
+		{"repair of a network namespace", e.repairNamespace},
 	}
 	for _, s := range steps {
 		if !t.Run(s.name, s.run) {
@@ -78,6 +79,9 @@ func TestE2E(t *testing.T) {
 	begun = time.Now()
 	e.kubelab(t, "down")
 	t.Logf("down after %s", time.Since(begun).Round(100*time.Millisecond))
+	e.kubelab(t, "left")
+	e.interrupt(t)
+	e.kubelab(t, "down")
 	e.kubelab(t, "left")
 	if after := host(t); after != before {
 		t.Errorf("the host was\n%s\nand is\n%s", before, after)
@@ -543,5 +547,42 @@ func (e e2e) repairControlPlane(t *testing.T) {
 	t.Logf("repaired after %s", time.Since(begun).Round(100*time.Millisecond))
 	if out := e.kubectl(t, "b", "", "get", "deployment", "echo", "-o", "name"); out != "deployment.apps/echo" {
 		t.Errorf("what the cluster knew: %q", out)
+	}
+}
+
+// repairNamespace takes the name of a node's network namespace away while the
+// node runs in it.
+func (e e2e) repairNamespace(t *testing.T) {
+	path := "/run/netns/kle2e-b1"
+	if err := syscall.Unmount(path, syscall.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	before := e.first(t, "b1")
+	e.kubelab(t, "up")
+	if e.first(t, "b1") == before {
+		t.Error("the node still runs in a namespace without a name")
+	}
+	e.nodes(t)
+}
+
+// interrupt kills a start in its middle.
+func (e e2e) interrupt(t *testing.T) {
+	t.Helper()
+	up := e.command(t, "up")
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a node is started", func() bool {
+		_, err := os.Stat("/var/lib/kle2e/units/a1/pid")
+		return err == nil
+	})
+	if err := up.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Wait(); err == nil {
+		t.Error("the start was over before it was killed")
 	}
 }

@@ -172,6 +172,24 @@ func (t Tree) Shares(group string, shares int) error {
 	return nil
 }
 
+// Processes lists the processes in a group and all below it.
+func (t Tree) Processes(group string) []int {
+	var found []int
+	for _, dir := range t.Left(group) {
+		// A group that ends meanwhile has no processes.
+		text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			continue
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 1 && !slices.Contains(found, pid) {
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
+}
+
 // Left lists what is left of a group, in all hierarchies.
 func (t Tree) Left(group string) []string {
 	var left []string

@@ -64,7 +64,11 @@ func (l Lab) awaitCluster(ctx context.Context, c plan.Cluster, built build.Resul
 		return err
 	}
 	for _, n := range c.Nodes {
-		if err := until(ctx, "node "+n.Name, func() error { return api.nodeReady(ctx, n.Name) }); err != nil {
+		started, err := os.Stat(l.unit(n.Name, "pid"))
+		if err != nil {
+			return fmt.Errorf("looking when %s was started: %w", n.Name, err)
+		}
+		if err = until(ctx, "node "+n.Name, func() error { return api.nodeReady(ctx, n.Name, started.ModTime()) }); err != nil {
 			return err
 		}
 	}
@@ -152,12 +156,20 @@ func (c client) get(ctx context.Context, path string, into any) error {
 	return nil
 }
 
-func (c client) nodeReady(ctx context.Context, name string) error {
+// nodeReady also asks whether the node's kubelet was heard of since its start:
+// of a node that was killed a moment ago the API server still says Ready.
+func (c client) nodeReady(ctx context.Context, name string, since time.Time) error {
+	var lease struct{ Spec struct{ RenewTime time.Time } }
+	if err := c.get(ctx, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+name, &lease); err != nil {
+		return err
+	}
+	if lease.Spec.RenewTime.Before(since) {
+		return errors.New("its kubelet has not said anything since its start")
+	}
 	var node struct {
 		Status struct {
 			Conditions []struct {
 				Type, Status, Message string
-				LastHeartbeatTime     time.Time
 			}
 		}
 	}

@@ -84,26 +84,23 @@ func (l Lab) Up(ctx context.Context, want plan.Lab, built build.Result) error {
 			return err
 		}
 	}
+	var specs []unit.Spec
 	for _, step := range []func() error{
 		func() error { return l.write(record{want, built}) },
 		func() error { return saveSysctls(filepath.Join(l.State, "sysctls.json")) },
-		func() error { return network.Ensure(want) },
 		func() error { return l.credentials(want) },
+		func() error { specs, err = l.specs(want, built); return err },
+		// What still runs in a namespace that lost its name would keep its links.
+		func() error { return l.stopBroken(ctx, specs) },
+		func() error { return network.Ensure(want) },
+		func() error { return l.ensure(ctx, specs, built) },
+		func() error { return l.await(ctx, want, built) },
 	} {
 		if err = step(); err != nil {
 			return err
 		}
 	}
-	specs, err := l.specs(want, built)
-	if err != nil {
-		return err
-	}
-	for _, s := range specs {
-		if err := l.ensure(ctx, s, built); err != nil {
-			return err
-		}
-	}
-	return l.await(ctx, want, built)
+	return nil
 }
 
 // credentials makes the certificates and the kubeconfig.
@@ -184,15 +181,15 @@ func (l Lab) Down(ctx context.Context) error {
 func (l Lab) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	ids, err := l.processes()
+	groups, err := cgroup.Find()
+	if err != nil {
+		return err
+	}
+	ids, err := l.processes(groups)
 	if err != nil {
 		return err
 	}
 	if err = proc.Kill(ctx, ids); err != nil {
-		return err
-	}
-	groups, err := cgroup.Find()
-	if err != nil {
 		return err
 	}
 	if err = errors.Join(
@@ -214,8 +211,8 @@ func (l Lab) remove(ctx context.Context) error {
 }
 
 // processes lists the units' first processes, and whatever else runs in the
-// lab's network namespaces. Pods end with the first process of their node.
-func (l Lab) processes() ([]proc.ID, error) {
+// lab's control groups and network namespaces.
+func (l Lab) processes(groups cgroup.Tree) ([]proc.ID, error) {
 	var ids []proc.ID
 	files, err := filepath.Glob(l.unit("*", "pid"))
 	if err != nil {
@@ -234,7 +231,7 @@ func (l Lab) processes() ([]proc.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	strays, err := proc.InNamespaces(names)
+	strays, err := proc.InLab(groups.Processes(l.Name), names)
 	return append(ids, strays...), err
 }
 

@@ -11,7 +11,7 @@ import (
 
 // leftOver lists what carries the lab's name: namespaces, devices, control
 // groups and mounts.
-func leftOver(name string) ([]string, error) {
+func leftOver(name string, groups cgroup.Tree) ([]string, error) {
 	namespaces, devices, err := network.Left(name)
 	if err != nil {
 		return nil, err
@@ -22,10 +22,6 @@ func leftOver(name string) ([]string, error) {
 	}
 	for _, d := range devices {
 		left = append(left, "network device "+d)
-	}
-	groups, err := cgroup.Find()
-	if err != nil {
-		return nil, err
 	}
 	for _, dir := range groups.Left(name) {
 		left = append(left, "control group "+dir)

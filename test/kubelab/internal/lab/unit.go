@@ -46,44 +46,68 @@ func thisHost(built build.Result) (unit.Host, error) {
 	return host, nil
 }
 
-// ensure starts a unit, unless it runs. What is stopped goes on.
-func (l Lab) ensure(ctx context.Context, s unit.Spec, built build.Result) error {
+// running says whether a unit runs, in the network namespace of its name.
+func (l Lab) running(s unit.Spec) (first proc.ID, running bool, err error) {
 	id, err := proc.Read(l.unit(s.Name, "pid"))
 	if err != nil {
-		return err
+		return proc.ID{}, false, err
 	}
-	if id.Alive() && network.IDOfProcess(id.PID) == network.IDOf(s.Namespace) {
+	return id, id.Alive() && network.IDOfProcess(id.PID) == network.IDOf(s.Namespace), nil
+}
+
+// ensure starts the units that do not run. What is stopped goes on.
+func (l Lab) ensure(ctx context.Context, specs []unit.Spec, built build.Result) error {
+	for _, s := range specs {
+		id, running, err := l.running(s)
+		if err != nil {
+			return err
+		}
+		if !running {
+			if err = l.start(ctx, s, built); err != nil {
+				return err
+			}
+			continue
+		}
 		inside, err := proc.Inside(id, "")
 		if err != nil {
 			return err
 		}
-		return proc.Signal(inside, syscall.SIGCONT)
+		if err = proc.Signal(inside, syscall.SIGCONT); err != nil {
+			return err
+		}
 	}
-	if err := l.stop(ctx, s, id); err != nil {
-		return err
-	}
-	return l.start(ctx, s, built)
+	return nil
 }
 
-// stop ends what is left of a unit.
-func (l Lab) stop(ctx context.Context, s unit.Spec, first proc.ID) error {
+// stopBroken ends what is left of the units that do not run.
+func (l Lab) stopBroken(ctx context.Context, specs []unit.Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	strays, err := proc.InNamespaces([]string{s.Namespace})
-	if err != nil {
-		return err
-	}
-	if first.PID != 0 {
-		strays = append(strays, first)
-	}
-	if err = proc.Kill(ctx, strays); err != nil {
-		return err
-	}
 	groups, err := cgroup.Find()
 	if err != nil {
 		return err
 	}
-	return groups.Remove(ctx, strings.TrimSuffix(s.Cgroup, "/sys"))
+	for _, s := range specs {
+		first, running, err := l.running(s)
+		if err != nil {
+			return err
+		}
+		if running {
+			continue
+		}
+		group := strings.TrimSuffix(s.Cgroup, "/sys")
+		strays, err := proc.InLab(groups.Processes(group), []string{s.Namespace})
+		if err != nil {
+			return err
+		}
+		if err = proc.Kill(ctx, append(strays, first)); err != nil {
+			return err
+		}
+		if err = groups.Remove(ctx, group); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // start starts a unit's first process, in namespaces of its own, and does not

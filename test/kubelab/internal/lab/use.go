@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/windtunnel/windtunnel/test/kubelab/internal/cgroup"
 	"github.com/windtunnel/windtunnel/test/kubelab/internal/image"
 	"github.com/windtunnel/windtunnel/test/kubelab/internal/plan"
 	"github.com/windtunnel/windtunnel/test/kubelab/internal/proc"
@@ -111,7 +112,11 @@ func (l Lab) Status(w io.Writer) error {
 // Left lists what a lab has left on this host; nothing is good.
 func (l Lab) Left() ([]string, error) {
 	var left []string
-	ids, err := l.processes()
+	groups, err := cgroup.Find()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := l.processes(groups)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +125,7 @@ func (l Lab) Left() ([]string, error) {
 			left = append(left, fmt.Sprintf("process %d", id.PID))
 		}
 	}
-	more, err := leftOver(l.Name)
+	more, err := leftOver(l.Name, groups)
 	if err != nil {
 		return nil, err
 	}

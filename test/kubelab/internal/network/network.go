@@ -138,6 +138,10 @@ func ensureBridge(handle *netlink.Handle, address netip.Prefix) error {
 func (b *builder) link(near, nearName string, nearAddress netip.Prefix, far, farName string, farAddress netip.Prefix) error {
 	from, to := b.spaces[near], b.spaces[far]
 	if _, err := from.handle.LinkByName(nearName); err != nil {
+		// Its other end may still be there, of a namespace that is no more.
+		if half, err := to.handle.LinkByName(farName); err == nil {
+			_ = to.handle.LinkDel(half)
+		}
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name = nearName
 		veth := &netlink.Veth{LinkAttrs: attrs, PeerName: farName, PeerNamespace: netlink.NsFd(int(to.ns))}

@@ -110,15 +110,18 @@ func list(accept func(pid int) bool) ([]ID, error) {
 	return found, nil
 }
 
-// InNamespaces lists the processes in named network namespaces.
-func InNamespaces(names []string) ([]ID, error) {
+// InLab lists the processes in its control groups and in its named network
+// namespaces: a unit's first process is in the namespace before it is in its group.
+func InLab(groups []int, names []string) ([]ID, error) {
 	var ids []uint64
 	for _, name := range names {
 		if id := network.IDOf(name); id != 0 {
 			ids = append(ids, id)
 		}
 	}
-	return list(func(pid int) bool { return slices.Contains(ids, network.IDOfProcess(pid)) })
+	return list(func(pid int) bool {
+		return slices.Contains(groups, pid) || slices.Contains(ids, network.IDOfProcess(pid))
+	})
 }
 
 // Inside lists the processes in the PID namespace of a unit's first process
