@@ -272,10 +272,10 @@ func (t *tested) verdict() (Verdict, string) {
 	if t.paired && e.right != "" && e.op != opEqual && e.op != opRatio {
 		why += fmt.Sprintf("; %d of %d pairs as claimed, sign test p = %s", t.pairs, t.n, small(t.sign))
 	}
-	switch e.op {
-	case opRatio:
+	if e.op == opRatio {
 		return t.within(e.low, e.high, why+fmt.Sprintf("; claimed %s to %s", digits(e.low), digits(e.high)))
-	case opEqual:
+	}
+	if e.op == opEqual {
 		margin := t.claim.Margin
 		if margin == 0 {
 			margin = 0.05
