@@ -62,6 +62,8 @@ type Catalog struct {
 	KubeProgram func(args []string) error
 	// Echo serves until the context ends.
 	Echo func(ctx context.Context, o EchoOptions) error
+	// AppServers are the servers of apps of several services, by app.
+	AppServers map[string]AppServer
 	// DelayLine emulates the lab's links until its input ends.
 	DelayLine func(in io.Reader, out io.Writer) error
 	// WireGuard carries a node's packets until its input ends.
@@ -174,8 +176,8 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
-		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.wireguardCommand(),
+		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.transferCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
+		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(),
 	)
 	for _, c := range root.Commands() {
 		c.Args = inputError(c.Args)
