@@ -74,6 +74,7 @@ func layers() map[string][]string {
 		"studies":           {},
 		"cmd/windtunnel":    {"internal/", "studies"},
 		"cmd/image":         {"internal/image"},
+		"test/e2e":          {},
 		"bench/engine":      {"internal/"},
 		"bench/prove":       {"internal/"},
 	}
