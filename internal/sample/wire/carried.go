@@ -13,7 +13,7 @@ import (
 // carried takes packets out of what they are carried in, and watches them.
 type carried struct {
 	watch
-	nodes map[netip.Addr]bool // what they send each other as it is, is not the pods'
+	pods  []netip.Prefix // their addresses: all else that is on the wire as it is, is the nodes' own
 	forms map[string]bool
 }
 
@@ -27,7 +27,7 @@ func (c *carried) packet(p []byte) {
 	inner := p
 	if e, in, ok := packet.Decapsulate(p); ok {
 		form, inner = e.String(), in
-	} else if c.nodes[netip.AddrFrom4([4]byte(p[12:16]))] && c.nodes[netip.AddrFrom4([4]byte(p[16:20]))] {
+	} else if !c.ofPod(p[12:16]) && !c.ofPod(p[16:20]) {
 		form = ""
 	}
 	if form != "" {
@@ -37,6 +37,10 @@ func (c *carried) packet(p []byte) {
 		c.forms[form] = true
 	}
 	c.watch.packet(inner)
+}
+
+func (c *carried) ofPod(addr []byte) bool {
+	return slices.ContainsFunc(c.pods, func(p netip.Prefix) bool { return p.Contains(netip.AddrFrom4([4]byte(addr))) })
 }
 
 // carriers names all that was found; nothing found is "".

@@ -33,19 +33,18 @@ func (Witness) Watch(_ context.Context, s model.Site, pod string) (stop func() (
 	if err != nil {
 		return nil, err
 	}
-	outer, err := listen(node, device)
+	outer, err := listen(node, device, ranges(s))
 	if err != nil {
 		return nil, err
 	}
 	var inner *listener
 	tunnel, err := tunnelOf(s, node)
 	if err == nil && tunnel != "" {
-		inner, err = listen(node, tunnel)
+		inner, err = listen(node, tunnel, nil)
 	}
 	if err != nil {
 		return nil, errors.Join(err, outer.stop())
 	}
-	outer.nodes = underlay(s)
 	return func() (model.Ledger, error) {
 		err := errors.Join(outer.stop(), inner.stop())
 		spoken := outer.spoken()
@@ -70,8 +69,8 @@ type listener struct {
 }
 
 // listen begins to gather.
-func listen(node model.Namespace, device string) (*listener, error) {
-	l := &listener{done: make(chan error, 1)}
+func listen(node model.Namespace, device string, pods []netip.Prefix) (*listener, error) {
+	l := &listener{carried: carried{pods: pods}, done: make(chan error, 1)}
 	err := node.InNetwork(func() (err error) {
 		l.socket, err = packet.Listen(device)
 		return err
@@ -95,12 +94,12 @@ func (l *listener) stop() error {
 	return errors.Join(err, <-l.done, l.socket.Close())
 }
 
-// underlay are the addresses of all nodes.
-func underlay(s model.Site) map[netip.Addr]bool {
-	all := map[netip.Addr]bool{}
+// ranges are the addresses of all pods.
+func ranges(s model.Site) []netip.Prefix {
+	var all []netip.Prefix
 	if wired, ok := s.(model.WiredSite); ok {
 		for _, w := range wired.Wiring() {
-			all[w.Addr] = true
+			all = append(all, w.Range)
 		}
 	}
 	return all
