@@ -6,6 +6,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/app/echo"
+	"github.com/windtunnel/windtunnel/internal/app/graph"
 	"github.com/windtunnel/windtunnel/internal/app/nginx"
 	"github.com/windtunnel/windtunnel/internal/cli"
 	"github.com/windtunnel/windtunnel/internal/driver"
@@ -40,6 +41,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/load/tcp"
 	"github.com/windtunnel/windtunnel/internal/load/udp"
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/report/csv"
 	fortioreport "github.com/windtunnel/windtunnel/internal/report/fortio"
 	"github.com/windtunnel/windtunnel/internal/report/hdr"
@@ -60,23 +62,15 @@ import (
 // catalog is every plug-in there is: adding one is a folder and a line here.
 func catalog(runtimeDir string) cli.Catalog {
 	c := cli.Catalog{
-		Lab: lab.New(lab.StateDir(os.Getuid(), runtimeDir)),
-		Layers: []model.Plugin[model.Layer]{
-			bridge.Plugin(),
-			routed.Plugin(),
-			macvlan.Plugin(),
-			vxlan.Plugin(),
-			wireguard.Plugin(),
-			policy.Plugin(),
-			ipip.Plugin(),
-			gre.Plugin(),
-			geneve.Plugin(),
-			nftservice.Plugin(),
-			envoy.Plugin(envoy.Find),
-		},
+		Lab:    lab.New(lab.StateDir(os.Getuid(), runtimeDir)),
+		Layers: layers(),
 		Apps: []model.Plugin[model.App]{
 			echo.Plugin(),
 			nginx.Plugin(),
+			graph.Plugin(),
+		},
+		AppServers: map[string]cli.AppServer{
+			graph.Name: graph.Serve,
 		},
 		Protocols: agent.Protocols{
 			http1.Plugin(),
@@ -120,7 +114,7 @@ func catalog(runtimeDir string) cli.Catalog {
 		Witness:   wire.Witness{},
 		DelayLine: lab.ServeDelayLine,
 		WireGuard: userspace.Serve,
-		Echo:    serveEcho,
+		Echo:      serveEcho,
 	}
 	c.StudyFiles = studies.Files()
 	for _, s := range studies.List() {
@@ -132,4 +126,21 @@ func catalog(runtimeDir string) cli.Catalog {
 func serveEcho(ctx context.Context, o cli.EchoOptions) error {
 	plant := echo.Plant{Delay: o.PlantDelay, Fail: o.PlantFail, Burn: o.PlantBurn}
 	return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant})
+}
+
+// layers are those of stacks, network layers first.
+func layers() []model.Plugin[model.Layer] {
+	return []model.Plugin[model.Layer]{
+		bridge.Plugin(),
+		routed.Plugin(),
+		macvlan.Plugin(),
+		vxlan.Plugin(),
+		wireguard.Plugin(),
+		policy.Plugin(),
+		ipip.Plugin(),
+		gre.Plugin(),
+		geneve.Plugin(),
+		nftservice.Plugin(),
+		envoy.Plugin(proxy.Find),
+	}
 }
