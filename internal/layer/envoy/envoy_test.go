@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"flag"
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -17,27 +19,61 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func TestParse(t *testing.T) {
 	t.Parallel()
+	two := proxy.Options{Concurrency: 2}
+	usual := Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: LeastRequest, Options: two}
+	outlier := usualOutlier()
+	quick := Outlier{Errors: 1, Interval: "1s", BaseEjectionTime: "2s", MaxEjectionPercent: 10, Split: true, LocalErrors: 10}
 	tests := map[string]struct {
 		raw     string
 		want    Config
 		problem string
 	}{
-		"nothing":         {"", Config{MTLS: Strict, Concurrency: 2}, ""},
-		"empty":           {"{}", Config{MTLS: Strict, Concurrency: 2}, ""},
-		"all":             {`{"mtls": "permissive", "concurrency": 4, "path": "/e", "cpu": 0.5, "memory_bytes": 1}`, Config{Permissive, 4, "/e", 0.5, 1}, ""},
-		"unknown mode":    {`{"mtls": "on"}`, Config{}, `mtls is "on"; it can be strict, permissive or disabled`},
-		"no threads":      {`{"concurrency": 0}`, Config{}, "concurrency is 0; it can be 1 to 64"},
-		"many threads":    {`{"concurrency": 65}`, Config{}, "concurrency is 65"},
-		"negative CPU":    {`{"cpu": -1}`, Config{}, "cpu is -1; it cannot be negative"},
-		"unknown key":     {`{"tls": true}`, Config{}, "known keys are mtls, concurrency, path, cpu, memory_bytes"},
-		"negative memory": {`{"memory_bytes": -1}`, Config{}, "memory_bytes"},
-		"not an object":   {`7`, Config{}, "envoy's configuration"},
+		"nothing": {"", usual, ""},
+		"empty":   {"{}", usual, ""},
+		"all": {
+			`{"mtls": "permissive", "concurrency": 4, "path": "/e", "cpu": 0.5, "memory_bytes": 1, "tcp": ["redis"], "cluster_local": ["redis"]}`,
+			Config{
+				Profile: proxy.Istio, MTLS: Permissive, LoadBalancing: LeastRequest, TCP: []string{"redis"}, ClusterLocal: []string{"redis"},
+				Options: proxy.Options{Concurrency: 4, Path: "/e", CPU: 0.5, Memory: 1},
+			}, "",
+		},
+		"locality has outlier detection": {
+			`{"load_balancing": "locality", "failover": {"a": "b"}}`,
+			Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: Locality, Outlier: &outlier, Failover: map[string]string{"a": "b"}, Options: two}, "",
+		},
+		"GEO's outlier detection": {
+			`{"load_balancing": "round-robin", "outlier_detection": {"consecutive_5xx_errors": 1, "interval": "1s", "base_ejection_time": "2s",
+			"split_external_local_origin_errors": true, "consecutive_local_origin_failures": 10}}`,
+			Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: RoundRobin, Outlier: &quick, Options: two}, "",
+		},
+		"Kuma": {
+			`{"profile": "kuma", "protocol": "tcp"}`,
+			Config{Profile: proxy.Kuma, MTLS: Strict, LoadBalancing: RoundRobin, Protocol: TCP, Options: two}, "",
+		},
+		"Kuma's silent default":  {`{"profile": "kuma"}`, Config{}, "protocol is missing"},
+		"another mesh":           {`{"profile": "linkerd"}`, Config{}, `profile is "linkerd"`},
+		"a protocol for Istio":   {`{"protocol": "http"}`, Config{}, "protocol belongs to the profile kuma"},
+		"unknown mode":           {`{"mtls": "on"}`, Config{}, `mtls is "on"; it can be strict, permissive or disabled`},
+		"no threads":             {`{"concurrency": 0}`, Config{}, "concurrency is 0; it can be 1 to 64"},
+		"many threads":           {`{"concurrency": 65}`, Config{}, "concurrency is 65"},
+		"negative CPU":           {`{"cpu": -1}`, Config{}, "cpu is -1; it cannot be negative"},
+		"unknown key":            {`{"tls": true}`, Config{}, `unknown field "tls"`},
+		"unknown key, deeper":    {`{"outlier_detection": {"x": 1}}`, Config{}, `unknown field "x"`},
+		"negative memory":        {`{"memory_bytes": -1}`, Config{}, "memory_bytes"},
+		"not an object":          {`7`, Config{}, "reading the configuration"},
+		"unknown balancing":      {`{"load_balancing": "random"}`, Config{}, `load_balancing is "random"`},
+		"failover everywhere":    {`{"failover": {"a": "b"}}`, Config{}, "failover needs load_balancing: locality"},
+		"no interval":            {`{"outlier_detection": {"interval": "soon"}}`, Config{}, `outlier_detection.interval is "soon"`},
+		"never":                  {`{"outlier_detection": {"base_ejection_time": "0s"}}`, Config{}, "outlier_detection.base_ejection_time is 0s"},
+		"no errors":              {`{"outlier_detection": {"consecutive_5xx_errors": 0, "consecutive_local_origin_failures": 0}}`, Config{}, "must be at least 1"},
+		"more than all may fail": {`{"outlier_detection": {"max_ejection_percent": 101}}`, Config{}, "it can be 1 to 100"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -49,8 +85,8 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || got != tt.want {
-				t.Errorf("got %+v, %v; want %+v", got, err, tt.want)
+			if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+				t.Errorf("%v; (-want +got) %s", err, diff)
 			}
 		})
 	}
@@ -65,22 +101,65 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// pod has a name and nothing else.
-type pod string
+// pod has a name and an address, and nothing else.
+type pod struct {
+	name string
+	addr netip.Addr
+}
 
-func (p pod) Name() string   { return string(p) }
-func (pod) Addr() netip.Addr { return netip.Addr{} }
+func (p pod) Name() string     { return p.name }
+func (p pod) Addr() netip.Addr { return p.addr }
 func (pod) Start(context.Context, model.Process) (model.Running, error) {
 	return nil, model.ErrUnsupported
 }
+func (pod) InNetwork(func() error) error { return model.ErrUnsupported }
 
-func example(tb testing.TB, mode MTLS) *mesh {
+// blueprint is a site of which only the addresses are real: in each region a
+// cluster with a client and a server, and a network of its own.
+type blueprint struct{ topology model.Topology }
+
+func regions(names ...string) blueprint {
+	t := model.Topology{Services: []model.Service{{Name: "server", Port: 80, TargetPort: 8080, VIP: netip.MustParseAddr("10.96.0.1")}}}
+	for i, name := range names {
+		server := fmt.Sprintf("server-%d", i)
+		t.Services[0].Pods = append(t.Services[0].Pods, server)
+		t.Regions = append(t.Regions, model.Region{Name: name, Clusters: []model.Cluster{{Name: "cluster-" + name, Network: "network-" + name, Nodes: []model.Node{{
+			Name: name + "-0", Pods: []model.PodSpec{{Name: fmt.Sprintf("client-%d", i), Role: "client"}, {Name: server, Role: "server"}},
+		}}}}})
+	}
+	return blueprint{t}
+}
+
+func (b blueprint) Topology() model.Topology { return b.topology }
+func (b blueprint) Pod(name string) (model.Pod, error) {
+	for i, n := range b.topology.Nodes() {
+		for k, p := range n.Pods {
+			if p.Name == name {
+				return pod{name, netip.AddrFrom4([4]byte{10, 128, byte(4 * i), byte(k + 2)})}, nil
+			}
+		}
+	}
+	return nil, errors.New("no pod " + name)
+}
+func (b blueprint) Service(string) (model.Service, error) { return b.topology.Services[0], nil }
+func (blueprint) Close(context.Context) error             { return nil }
+func (blueprint) Node(string) (model.Namespace, error)    { return nil, model.ErrUnsupported }
+func (b blueprint) Wiring() []model.Wiring {
+	var all []model.Wiring
+	for i, n := range b.topology.Nodes() {
+		all = append(all, model.Wiring{Node: n.Name, Addr: netip.AddrFrom4([4]byte{172, 18, 0, byte(i + 2)})})
+	}
+	return all
+}
+
+func example(tb testing.TB, site model.Site, raw string) *mesh {
 	tb.Helper()
-	m := &mesh{config: Config{MTLS: mode, Concurrency: 2}, services: []service{{
-		Service: model.Service{Name: "server", Port: 80, TargetPort: 8080, Pods: []string{"server-0", "server-1"}, VIP: netip.MustParseAddr("10.96.0.1")},
-		addrs:   []string{"10.128.4.2", "10.128.4.3"},
-	}}}
-	if err := m.makeCA(); err != nil {
+	c, err := parse(json.RawMessage(raw))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := newMesh(site, c)
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return m
@@ -90,19 +169,29 @@ func example(tb testing.TB, mode MTLS) *mesh {
 // them valid.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
+	one, three := regions("here"), regions("here", "near", "far")
+	three.topology.Links = []model.Link{{A: "here", B: "near", Delay: 20e6}, {A: "here", B: "far", Delay: 50e6}, {A: "near", B: "far", Delay: 40e6}}
+	locality := `{"load_balancing": "locality", "outlier_detection": {"consecutive_5xx_errors": 1, "interval": "500ms", "base_ejection_time": "2s", "split_external_local_origin_errors": true}}`
 	for name, tt := range map[string]struct {
-		mode MTLS
-		sc   *sidecar
+		site blueprint
+		raw  string
+		pod  int // the first cluster's client, its server, the second's client, ...
 	}{
-		"client.strict":     {Strict, &sidecar{pod: pod("client-0"), role: "client"}},
-		"client.disabled":   {Disabled, &sidecar{pod: pod("client-0"), role: "client"}},
-		"server.strict":     {Strict, &sidecar{pod: pod("server-0"), role: "server"}},
-		"server.permissive": {Permissive, &sidecar{pod: pod("server-0"), role: "server"}},
-		"server.disabled":   {Disabled, &sidecar{pod: pod("server-0"), role: "server"}},
+		"client.strict":     {one, "", 0},
+		"client.disabled":   {one, `{"mtls": "disabled"}`, 0},
+		"server.strict":     {one, "", 1},
+		"server.permissive": {one, `{"mtls": "permissive"}`, 1},
+		"server.disabled":   {one, `{"mtls": "disabled"}`, 1},
+		"server.tcp":        {one, `{"tcp": ["server"]}`, 1},
+		"client.locality":   {three, locality, 2},
+		"client.local":      {three, `{"cluster_local": ["server"]}`, 2},
+		"client.kuma":       {three, `{"profile": "kuma", "protocol": "http"}`, 2},
+		"server.kuma.tcp":   {three, `{"profile": "kuma", "protocol": "tcp"}`, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			files, err := example(t, tt.mode).files(tt.sc)
+			m := example(t, tt.site, tt.raw)
+			files, err := m.files(m.sidecars[tt.pod])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +236,7 @@ func validate(t *testing.T, files map[string][]byte) {
 
 func TestLeavesAreOfTheCA(t *testing.T) {
 	t.Parallel()
-	m, foreign := example(t, Strict), example(t, Strict)
+	m, foreign := example(t, regions("a"), ""), example(t, regions("a"), "")
 	leaf := func(role string) *x509.Certificate {
 		certPEM, keyPEM, err := m.leaf(role)
 		if err != nil {
@@ -220,26 +309,44 @@ func FuzzParseStats(f *testing.F) {
 
 func TestClaims(t *testing.T) {
 	t.Parallel()
-	has := func(l *Layer, key, value string) bool {
+	for _, tt := range []struct {
+		name, raw string
+		onWire    bool
+		want      map[string]string
+	}{
+		{"strict", "", true, map[string]string{model.FactLevel: levelHTTP, model.FactMTLS: "TLSv1.3", model.FactWireProtocol: "TLSv1.3", model.FactPeer: "spiffe://windtunnel.local/ns/default/sa/client"}},
+		{"same node", "", false, map[string]string{model.FactMTLS: "TLSv1.3", model.FactWireProtocol: ""}},
+		{"disabled", `{"mtls": "disabled"}`, true, map[string]string{model.FactMTLS: "none", model.FactWireProtocol: "", model.FactPeer: ""}},
+		{"Kuma at L4", `{"profile": "kuma", "protocol": "tcp"}`, true, map[string]string{model.FactLevel: levelTCP, model.FactPeer: "", "endpoints of server from cluster-b": "P0 a 1 by gateway, P0 b 1"}},
+		{"Kuma at L7", `{"profile": "kuma", "protocol": "http"}`, true, map[string]string{model.FactLevel: levelHTTP, model.FactPeer: "spiffe://default/client"}},
+		{"locality", `{"load_balancing": "locality"}`, true, map[string]string{"endpoints of server from cluster-b": "P0 b 1, P1 a 1 by gateway"}},
+		{"cluster-local", `{"cluster_local": ["server"]}`, true, map[string]string{"endpoints of server from cluster-b": "P0 b 1"}},
+	} {
+		m := example(t, regions("a", "b"), tt.raw)
+		l := &Layer{config: m.config, mesh: m, onWire: tt.onWire}
+		got := map[string]string{}
 		for _, c := range l.Claims() {
-			if c.Key == key && c.Value == value && c.Layer == Name {
-				return true
+			got[c.Key] = c.Value
+		}
+		for key, value := range tt.want {
+			if got[key] != value {
+				t.Errorf("%s: %s is %q, want %q", tt.name, key, got[key], value)
 			}
 		}
-		return false
 	}
-	for _, tt := range []struct {
-		name       string
-		l          Layer
-		mtls, wire bool
-	}{
-		{"strict", Layer{config: Config{MTLS: Strict}, onWire: true}, true, true},
-		{"permissive", Layer{config: Config{MTLS: Permissive}, onWire: true}, true, true},
-		{"same node", Layer{config: Config{MTLS: Strict}}, true, false},
-		{"disabled", Layer{config: Config{MTLS: Disabled}, onWire: true}, false, false},
-	} {
-		if has(&tt.l, model.FactMTLS, "TLSv1.3") != tt.mtls || has(&tt.l, model.FactMTLS, "none") == tt.mtls || has(&tt.l, model.FactWireProtocol, "TLSv1.3") != tt.wire {
-			t.Errorf("%s: %v", tt.name, tt.l.Claims())
+}
+
+// Names that the topology does not have are all told at once.
+func TestUnknownNames(t *testing.T) {
+	t.Parallel()
+	c, err := parse(json.RawMessage(`{"load_balancing": "locality", "failover": {"a": "x"}, "cluster_local": ["redis"], "tcp": ["server", "db"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newMesh(regions("a"), c)
+	for _, want := range []string{`failover names the region "x"`, `cluster_local names the service "redis"`, `tcp names the service "db"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
 		}
 	}
 }
@@ -259,20 +366,5 @@ func TestApart(t *testing.T) {
 		if got := apart(topology); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
-	}
-}
-
-func TestFind(t *testing.T) {
-	t.Parallel()
-	here := filepath.Join(t.TempDir(), "envoy")
-	if err := os.WriteFile(here, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := Find(here); err != nil || got != here {
-		t.Errorf("got %s, %v", got, err)
-	}
-	_, err := Find(here + ".not")
-	if err == nil || !strings.Contains(err.Error(), "make envoy") || !strings.Contains(err.Error(), here+".not") {
-		t.Errorf("error %v must say where it looked and what to do", err)
 	}
 }

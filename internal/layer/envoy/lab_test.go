@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/labtest"
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
@@ -30,9 +32,9 @@ func TestMain(m *testing.M) { labtest.Main(m, nil) }
 // program finds Envoy, or skips the test.
 func program(tb testing.TB) string {
 	tb.Helper()
-	path, err := Find("")
+	path, err := proxy.Find("")
 	if err != nil {
-		path, err = Find(filepath.Join("..", "..", "..", installed))
+		path, err = proxy.Find(filepath.Join("..", "..", "..", proxy.Installed))
 	}
 	if err == nil {
 		path, err = filepath.Abs(path)
@@ -50,8 +52,17 @@ func program(tb testing.TB) string {
 
 func layer(tb testing.TB, mode MTLS) *Layer {
 	tb.Helper()
+	return configured(tb, `{"concurrency": 1, "mtls": "`+string(mode)+`"}`)
+}
+
+func configured(tb testing.TB, raw string) *Layer {
+	tb.Helper()
 	path := program(tb)
-	return &Layer{config: Config{MTLS: mode, Concurrency: 1}, find: func(string) (string, error) { return path, nil }}
+	c, err := parse(json.RawMessage(raw))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &Layer{config: c, find: func(string) (string, error) { return path, nil }}
 }
 
 func TestConformance(t *testing.T) {
@@ -200,7 +211,7 @@ func TestFailedDeployment(t *testing.T) {
 	t.Parallel()
 	site := labtest.TwoNodes(t)
 	before := labtest.State(t, site)
-	l := &Layer{config: Config{MTLS: Strict, Concurrency: 1}, find: func(string) (string, error) { return "/bin/false", nil }}
+	l := &Layer{config: Config{Profile: proxy.Istio, MTLS: Strict, Options: proxy.Options{Concurrency: 1}}, find: func(string) (string, error) { return "/bin/false", nil }}
 	remove, err := l.Deploy(t.Context(), site)
 	if err == nil || remove != nil || !strings.Contains(err.Error(), "ended while starting") {
 		t.Errorf("got %v", err)

@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
 )
-
-// trustDomain begins every identity of a lab's mesh.
-const trustDomain = "windtunnel.local"
 
 // certLife is longer than any trial, and short enough to be worthless later.
 const certLife = 24 * time.Hour
@@ -25,6 +23,7 @@ const certLife = 24 * time.Hour
 // mesh is what the sidecars of one deployment share.
 type mesh struct {
 	config   Config
+	places   *proxy.Places
 	services []service
 	sidecars []*sidecar
 	ca       *x509.Certificate
@@ -32,25 +31,50 @@ type mesh struct {
 	caPEM    []byte
 }
 
-// service is a service with its pods' addresses.
+// service is a service with all addresses by which it is asked for.
 type service struct {
 	model.Service
-	addrs []string
+
+	vips  []string
+	addrs []string // of the pods, in all clusters
+	http  bool
 }
 
-// identity is the SPIFFE identity of a role, as Istio writes service accounts.
-func identity(role string) string {
-	return "spiffe://" + trustDomain + "/ns/default/sa/" + role
+// trustDomain begins every identity of a lab's mesh.
+func (m *mesh) trustDomain() string {
+	if m.config.Profile == proxy.Kuma {
+		return "default" // the mesh's name
+	}
+	return "windtunnel.local"
+}
+
+// identity is the SPIFFE identity of a role, as Istio writes service accounts or
+// Kuma services.
+func (m *mesh) identity(role string) string {
+	if m.config.Profile == proxy.Kuma {
+		return "spiffe://" + m.trustDomain() + "/" + role
+	}
+	return "spiffe://" + m.trustDomain() + "/ns/default/sa/" + role
 }
 
 func newMesh(s model.Site, c Config) (*mesh, error) {
 	m := &mesh{config: c}
-	for _, blueprint := range s.Topology().Services {
+	if err := c.suits(s.Topology()); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.places, err = proxy.Locate(s); err != nil {
+		return nil, err
+	}
+	for i, blueprint := range s.Topology().Services {
 		svc, err := s.Service(blueprint.Name)
 		if err != nil {
 			return nil, err
 		}
-		one := service{Service: svc}
+		one := service{Service: svc, vips: []string{svc.VIP.String()}, http: c.Protocol != TCP && !slices.Contains(c.TCP, svc.Name)}
+		if c.Profile == proxy.Kuma {
+			one.vips = append(one.vips, kumaVIP(i).String())
+		}
 		for _, name := range svc.Pods {
 			pod, err := s.Pod(name)
 			if err != nil {
@@ -66,11 +90,11 @@ func newMesh(s model.Site, c Config) (*mesh, error) {
 			if err != nil {
 				return nil, err
 			}
-			ns, ok := pod.(model.Namespace)
+			where, ok := pod.(proxy.Place)
 			if !ok {
-				return nil, &model.UnsupportedError{What: "the envoy layer", Missing: "this target's pods have no network namespace to redirect traffic in"}
+				return nil, &model.UnsupportedError{What: "the envoy layer", Missing: "this target's pods have no network namespace to redirect traffic in", Hint: "use the lab"}
 			}
-			m.sidecars = append(m.sidecars, &sidecar{pod: pod, ns: ns, role: p.Role})
+			m.sidecars = append(m.sidecars, &sidecar{Envoy: proxy.Envoy{Where: where, Admin: portAdmin}, pod: pod, role: p.Role})
 		}
 	}
 	return m, m.makeCA()
@@ -122,7 +146,7 @@ func (m *mesh) leaf(role string) (cert, key []byte, err error) {
 		return nil, nil, fmt.Errorf("making %s's certificate: %w", role, err)
 	}
 	serial[0] &= 0x7f // a positive number
-	uri, err := url.Parse(identity(role))
+	uri, err := url.Parse(m.identity(role))
 	if err != nil {
 		return nil, nil, fmt.Errorf("making %s's identity: %w", role, err)
 	}

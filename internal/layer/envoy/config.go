@@ -1,0 +1,195 @@
+package envoy
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
+)
+
+// MTLS says what the sidecars demand of each other.
+type MTLS string
+
+// The modes, with Istio's meaning.
+const (
+	Strict     MTLS = "strict"     // plaintext is refused
+	Permissive MTLS = "permissive" // mutual TLS between sidecars, plaintext accepted
+	Disabled   MTLS = "disabled"   // plaintext
+)
+
+// LoadBalancing says which of a service's endpoints gets a request.
+type LoadBalancing string
+
+// The ways of load balancing.
+const (
+	// LeastRequest is over the endpoints of all clusters, wherever they are.
+	LeastRequest LoadBalancing = "least-request"
+	// RoundRobin is over all of them in turn.
+	RoundRobin LoadBalancing = "round-robin"
+	// Locality is within the own region while it has healthy endpoints, then in
+	// the next one.
+	Locality LoadBalancing = "locality"
+)
+
+// Protocol is what Kuma is told of services.
+type Protocol string
+
+// The protocols.
+const (
+	TCP  Protocol = "tcp"  // proxied at L4
+	HTTP Protocol = "http" // proxied at L7
+)
+
+// Config is the layer's configuration in a study.
+type Config struct {
+	// Profile is the mesh that is imitated.
+	Profile proxy.Profile `json:"profile,omitempty" jsonschema:"enum=istio,enum=kuma,default=istio"`
+	// MTLS is strict, permissive or disabled.
+	MTLS MTLS `json:"mtls,omitempty" jsonschema:"enum=strict,enum=permissive,enum=disabled,default=strict"`
+	// LoadBalancing is least-request (Istio's default), round-robin (Kuma's) or
+	// locality.
+	LoadBalancing LoadBalancing `json:"load_balancing,omitempty" jsonschema:"enum=least-request,enum=round-robin,enum=locality"`
+	// Outlier takes endpoints out that fail. With istio, locality has it always.
+	Outlier *Outlier `json:"outlier_detection,omitempty"`
+	// Failover is, by region, the region that comes next; without, and after it,
+	// the nearest comes first.
+	Failover map[string]string `json:"failover,omitempty"`
+	// ClusterLocal are services, e.g. databases, of which clients use the
+	// endpoints of their own cluster only.
+	ClusterLocal []string `json:"cluster_local,omitempty"`
+	// TCP are services that do not speak HTTP.
+	TCP []string `json:"tcp,omitempty"`
+	// Protocol is what kuma is told of all other services; it has to be said.
+	Protocol Protocol `json:"protocol,omitempty" jsonschema:"enum=tcp,enum=http"`
+
+	proxy.Options
+}
+
+// Outlier is Istio's outlierDetection.
+type Outlier struct {
+	// Errors in a row that take an endpoint out: answers of 5xx and, unless they
+	// are split, failed connections.
+	Errors int `json:"consecutive_5xx_errors,omitempty" jsonschema:"minimum=1,default=5"`
+	// Interval is how often it is looked whether an endpoint may come back.
+	Interval proxy.Duration `json:"interval,omitempty" jsonschema:"default=10s"`
+	// BaseEjectionTime is how long an endpoint is out, times how often it was.
+	BaseEjectionTime proxy.Duration `json:"base_ejection_time,omitempty" jsonschema:"default=30s"`
+	// MaxEjectionPercent of a service's endpoints may be out; one always may.
+	MaxEjectionPercent int `json:"max_ejection_percent,omitempty" jsonschema:"minimum=1,maximum=100,default=10"`
+	// Split counts failed connections apart from answers of 5xx.
+	Split bool `json:"split_external_local_origin_errors,omitempty"`
+	// LocalErrors are failed connections in a row that take an endpoint out,
+	// where they are split.
+	LocalErrors int `json:"consecutive_local_origin_failures,omitempty" jsonschema:"minimum=1,default=5"`
+}
+
+// UnmarshalJSON fills in Istio's defaults.
+func (o *Outlier) UnmarshalJSON(raw []byte) error {
+	type plain Outlier // without this method
+	p := plain(usualOutlier())
+	if err := model.ReadConfig(raw, &p); err != nil {
+		return err
+	}
+	*o = Outlier(p)
+	return nil
+}
+
+func usualOutlier() Outlier {
+	return Outlier{Errors: 5, Interval: "10s", BaseEjectionTime: "30s", MaxEjectionPercent: 10, LocalErrors: 5}
+}
+
+func parse(raw json.RawMessage) (Config, error) {
+	c := Config{Profile: proxy.Istio, MTLS: Strict, Options: proxy.DefaultOptions()}
+	if err := model.ReadConfig(raw, &c); err != nil {
+		return c, err
+	}
+	if c.LoadBalancing == "" {
+		c.LoadBalancing = LeastRequest
+		if c.Profile == proxy.Kuma {
+			c.LoadBalancing = RoundRobin
+		}
+	}
+	if c.LoadBalancing == Locality && c.Outlier == nil && c.Profile == proxy.Istio {
+		usual := usualOutlier()
+		c.Outlier = &usual
+	}
+	return c, c.check()
+}
+
+func (c Config) check() error {
+	errs := []error{c.Profile.Check(), c.Options.Check(), c.Outlier.check(), c.checkProtocol()}
+	if c.MTLS != Strict && c.MTLS != Permissive && c.MTLS != Disabled {
+		errs = append(errs, proxy.Bad("mtls", "is %q; it can be strict, permissive or disabled", c.MTLS))
+	}
+	if !slices.Contains([]LoadBalancing{LeastRequest, RoundRobin, Locality}, c.LoadBalancing) {
+		errs = append(errs, proxy.Bad("load_balancing", "is %q; it can be least-request, round-robin or locality", c.LoadBalancing))
+	}
+	if len(c.Failover) > 0 && c.LoadBalancing != Locality {
+		errs = append(errs, proxy.Bad("failover", "needs load_balancing: locality"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkProtocol refuses to guess: Kuma's silent default is tcp, and a mesh at L4
+// must not be compared with one at L7 unknowingly.
+func (c Config) checkProtocol() error {
+	switch {
+	case c.Profile != proxy.Kuma && c.Protocol != "":
+		return proxy.Bad("protocol", "belongs to the profile kuma; with istio, tcp names the services that are not HTTP")
+	case c.Profile == proxy.Kuma && c.Protocol == "":
+		return proxy.Bad("protocol", "is missing: with kuma say tcp (its default: L4) or http (L7)")
+	case c.Protocol != "" && c.Protocol != TCP && c.Protocol != HTTP:
+		return proxy.Bad("protocol", "is %q; it can be tcp or http", c.Protocol)
+	}
+	return nil
+}
+
+func (o *Outlier) check() error {
+	if o == nil {
+		return nil
+	}
+	const key, most = "outlier_detection.", 100
+	errs := []error{proxy.CheckDurations([]string{key + "interval", key + "base_ejection_time"}, []proxy.Duration{o.Interval, o.BaseEjectionTime})}
+	if o.Errors < 1 {
+		errs = append(errs, proxy.Bad(key+"consecutive_5xx_errors", "is %d; it must be at least 1", o.Errors))
+	}
+	if o.LocalErrors < 1 {
+		errs = append(errs, proxy.Bad(key+"consecutive_local_origin_failures", "is %d; it must be at least 1", o.LocalErrors))
+	}
+	if o.MaxEjectionPercent < 1 || o.MaxEjectionPercent > most {
+		errs = append(errs, proxy.Bad(key+"max_ejection_percent", "is %d; it can be 1 to %d", o.MaxEjectionPercent, most))
+	}
+	return errors.Join(errs...)
+}
+
+// suits finds names in the configuration that the topology does not have.
+func (c Config) suits(t model.Topology) error {
+	services, regions := map[string]bool{}, map[string]bool{}
+	for _, s := range t.Services {
+		services[s.Name] = true
+	}
+	for _, r := range t.Regions {
+		regions[r.Name] = true
+	}
+	var errs []error
+	for _, named := range []struct {
+		key   string
+		names []string
+	}{{"cluster_local", c.ClusterLocal}, {"tcp", c.TCP}} {
+		for _, name := range named.names {
+			if !services[name] {
+				errs = append(errs, proxy.Bad(named.key, "names the service %q, which the topology does not have", name))
+			}
+		}
+	}
+	for from, to := range c.Failover {
+		for _, name := range []string{from, to} {
+			if !regions[name] {
+				errs = append(errs, proxy.Bad("failover", "names the region %q, which the topology does not have", name))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
