@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -133,7 +134,32 @@ func (s *sampling) stop(ctx context.Context) ([]model.Series, error) {
 	s.settle(ctx)
 	var all []model.Series
 	for _, key := range s.order {
-		all = append(all, *s.series[key])
+		all = append(all, thin(*s.series[key]))
 	}
 	return all, s.err
+}
+
+// mostTraffic bounds the readings that are kept of a device or an IP stack: they
+// are many, and rates over the window need its edges only.
+const mostTraffic = 24
+
+// thin leaves out readings of traffic: of a counter that stood still all but the
+// first and the last, of others some between the window's edges.
+func thin(s model.Series) model.Series {
+	n := len(s.At)
+	const edges = 3 // the first, at the window's start and at its end
+	if n <= edges || !strings.HasPrefix(s.Subject, model.SubjectDevice) && !strings.HasPrefix(s.Subject, model.SubjectStack) {
+		return s
+	}
+	step := (n + mostTraffic - 1) / mostTraffic
+	if s.Values[0] == s.Values[n-1] {
+		step = n
+	}
+	out := model.Series{Subject: s.Subject, Metric: s.Metric}
+	for i := range s.At {
+		if i <= 1 && step < n || i == 0 || i == n-1 || i%step == 0 {
+			out.At, out.Values = append(out.At, s.At[i]), append(out.Values, s.Values[i])
+		}
+	}
+	return out
 }

@@ -1,5 +1,5 @@
 // Package host samples the noise of the whole host: time stolen by a
-// hypervisor, time in use, runnable tasks.
+// hypervisor, time in use, time in soft interrupts, runnable tasks.
 package host
 
 import (
@@ -22,7 +22,8 @@ type Sampler struct{}
 
 var _ model.Sampler = Sampler{}
 
-// Sample reads steal and busy time and the number of runnable tasks.
+// Sample reads steal, busy and soft interrupts' time and the number of runnable
+// tasks.
 func (Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading, error) {
 	at := sys.Monotonic()
 	raw, err := os.ReadFile("/proc/stat")
@@ -36,17 +37,19 @@ func (Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading, 
 	read := func(metric string, v float64) model.Reading {
 		return model.Reading{At: at, Subject: model.SubjectHost, Metric: metric, Value: v}
 	}
-	return append(dst, read(model.SampleSteal, s.steal), read(model.SampleBusy, s.busy), read(model.SampleRunQueue, s.running)), nil
+	return append(dst, read(model.SampleSteal, s.steal), read(model.SampleBusy, s.busy),
+		read(model.SampleSoftIRQ, s.softIRQ), read(model.SampleRunQueue, s.running)), nil
 }
 
-type stat struct{ steal, busy, running float64 }
+type stat struct{ steal, busy, softIRQ, running float64 }
 
 // Columns of the line "cpu" of /proc/stat. Guest time, further on, is part of
 // user time.
 const (
-	columnIdle   = 4
-	columnIOWait = 5
-	columnSteal  = 8
+	columnIdle    = 4
+	columnIOWait  = 5
+	columnSoftIRQ = 7
+	columnSteal   = 8
 )
 
 // parse reads the lines "cpu user nice system idle iowait irq softirq steal
@@ -84,6 +87,9 @@ func (s *stat) parseCPU(columns [][]byte) error {
 		case columnSteal:
 			s.steal += ticks / userHZ
 		case columnIdle, columnIOWait:
+		case columnSoftIRQ:
+			s.softIRQ = ticks / userHZ
+			s.busy += s.softIRQ
 		default:
 			s.busy += ticks / userHZ
 		}

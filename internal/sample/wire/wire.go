@@ -129,9 +129,9 @@ func tunnelOf(s model.Site, node model.Namespace) (name string, err error) {
 			if w.Node == node.Name() || w.Network != network || name != "" {
 				continue
 			}
-			over, _, _, err := net.RouteTo(w.Range)
-			if err != nil {
-				return err
+			over, _, _, failure := net.RouteTo(w.Range)
+			if failure != nil {
+				return failure
 			}
 			if over != device {
 				name = over

@@ -96,14 +96,14 @@ func (s *site) Service(name string) (model.Service, error) {
 	return model.Service{}, fmt.Errorf("the site has no service %q; it has %s", name, known(slices.Sorted(maps.Keys(s.services))))
 }
 
-// Samplers are one for all components, those that start later included, and
-// one for the host.
+// Samplers are one for all components, those that start later included, one for
+// the host, and one for the traffic.
 func (s *site) Samplers() []model.Sampler {
 	all := []model.Sampler{host.Sampler{}}
 	if s.cgroup != nil {
 		all = append(all, cgroup.Sampler{Subjects: s.subjects})
 	}
-	return append(all, s.linkSamplers()...)
+	return append(append(all, s.linkSamplers()...), s.trafficSamplers()...)
 }
 
 // subjects are the components that have run, by name.
@@ -120,10 +120,14 @@ func (s *site) subjects() []cgroup.Subject {
 
 // Unavailable says what this host cannot tell.
 func (s *site) Unavailable() []string {
+	var all []string
 	if s.cgroup == nil {
-		return []string{"CPU and memory per component: not available here: " + strings.ReplaceAll(s.target.noGroup, "\n", "; ")}
+		all = append(all, "CPU and memory per component: not available here: "+strings.ReplaceAll(s.target.noGroup, "\n", "; "))
 	}
-	return nil
+	if why := s.trafficUnavailable(); why != "" {
+		all = append(all, why)
+	}
+	return all
 }
 
 // Logs returns what the processes printed.
