@@ -135,11 +135,11 @@ func layers() []model.Plugin[model.Layer] {
 		routed.Plugin(),
 		macvlan.Plugin(),
 		vxlan.Plugin(),
-		wireguard.Plugin(),
-		policy.Plugin(),
 		ipip.Plugin(),
 		gre.Plugin(),
 		geneve.Plugin(),
+		wireguard.Plugin(),
+		policy.Plugin(),
 		nftservice.Plugin(),
 		envoy.Plugin(proxy.Find),
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/sys"
@@ -79,9 +79,7 @@ func NetworkLayer(t *testing.T, s NetworkSuite) {
 	before := State(t, site)
 	for _, mtu := range []int{underlayMTU - s.Overhead, 1400} {
 		config := map[string]any{}
-		for k, v := range s.Config {
-			config[k] = v
-		}
+		maps.Copy(config, s.Config)
 		if mtu == 1400 {
 			config["mtu"] = mtu
 		}
@@ -313,15 +311,7 @@ func dontFragment(t *testing.T, c net.Conn) {
 	if !ok {
 		t.Fatalf("%T is no UDP socket", c)
 	}
-	raw, err := udp.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var failure error
-	err = raw.Control(func(fd uintptr) {
-		failure = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
-	})
-	if err = errors.Join(err, failure); err != nil {
+	if err := sys.DontFragment(udp); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -339,7 +329,7 @@ func (peers) passes(t *testing.T, c net.Conn, payload int) bool {
 		if err != nil {
 			t.Fatalf("sending a datagram: %v", err)
 		}
-		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err = c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		n, err := c.Read(answer)

@@ -77,7 +77,7 @@ func describeLink(l netlink.Link) ([]string, error) {
 			lines = append(lines, fmt.Sprintf("neighbour %s at %s on %s", n.IP, n.HardwareAddr, a.Name))
 		}
 	}
-	if value, err := ReadFile("/proc/sys/net/ipv4/conf/" + a.Name + "/proxy_arp"); err == nil {
+	if value, failure := ReadFile("/proc/sys/net/ipv4/conf/" + a.Name + "/proxy_arp"); failure == nil {
 		lines = append(lines, fmt.Sprintf("sysctl proxy_arp of %s = %s", a.Name, strings.TrimSpace(string(value))))
 	}
 	qdiscs, err := netlink.QdiscList(l)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -44,6 +45,23 @@ func (n *Net) link(name string) (netlink.Link, error) {
 		return nil, fmt.Errorf("finding %s: %w", name, err)
 	}
 	return l, nil
+}
+
+// DontFragment makes a socket send packets with DF, whatever the kernel thinks
+// of the path's MTU: only the device's own bounds them.
+func DontFragment(socket syscall.Conn) error {
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("reaching a socket: %w", err)
+	}
+	var failure error
+	err = raw.Control(func(fd uintptr) {
+		failure = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE)
+	})
+	if err = errors.Join(err, failure); err != nil {
+		return fmt.Errorf("setting DF: %w", err)
+	}
+	return nil
 }
 
 // Device is what a network layer has to know of a device.
