@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -98,21 +97,18 @@ func filesystem(binary []byte) ([]byte, error) {
 // pack writes a folder as a tarball, in the order of its names.
 func pack(out io.Writer, dir string) error {
 	w := tar.NewWriter(out)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	files := os.DirFS(dir)
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		data, err := os.ReadFile(path)
+		data, err := fs.ReadFile(files, name)
 		if err != nil {
 			return err
 		}
 		const mode = 0o644
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Mode: mode, Size: int64(len(data)), ModTime: time.Unix(0, 0)}
-		if err := w.WriteHeader(header); err != nil {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(data)), ModTime: time.Unix(0, 0)}
+		if err = w.WriteHeader(header); err != nil {
 			return err
 		}
 		_, err = w.Write(data)

@@ -63,7 +63,7 @@ func Run(ctx context.Context, in io.Reader, out, log io.Writer) (code int, err e
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		var to io.Writer = io.Discard
+		to := io.Discard
 		if piped {
 			to = p.Stream()
 		}

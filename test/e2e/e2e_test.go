@@ -154,9 +154,12 @@ type results struct {
 	} `json:"findings"`
 }
 
-// good checks that a run is complete, agrees with its records, and has no
+// run is the folder of every test's run, in a folder of the test's own.
+const run = "run"
+
+// good checks that the run is complete, agrees with its records, and has no
 // invalid finding.
-func (l lab) good(run string, trials int) results {
+func (l lab) good(trials int) results {
 	l.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(l.in, run, "results.json"))
 	if err != nil {
@@ -178,7 +181,7 @@ func (l lab) good(run string, trials int) results {
 	return r
 }
 
-func (l lab) records(run string) string {
+func (l lab) records() string {
 	l.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(l.in, run, "records.jsonl"))
 	if err != nil {
@@ -198,8 +201,8 @@ func (l lab) has(text string, parts ...string) {
 
 func TestQuick(t *testing.T) { //nolint:paralleltest // the clusters share this host
 	l := newLab(t)
-	l.do(l.windtunnel, "run", "quick", "--target", "kube", "--context", "a", "--blocks", "6", "--quiet", "--out", "run")
-	r := l.good("run", 36)
+	l.do(l.windtunnel, "run", "quick", "--target", "kube", "--context", "a", "--blocks", "6", "--quiet", "--out", run)
+	r := l.good(36)
 	found := false
 	for _, f := range r.Findings {
 		found = found || f.Variant == "envoy" && strings.Contains(f.Evidence, "runs on lab only")
@@ -207,26 +210,26 @@ func TestQuick(t *testing.T) { //nolint:paralleltest // the clusters share this 
 	if !found {
 		t.Error("no finding says that the variant envoy was left out")
 	}
-	l.has(l.records("run"), `"cpu_seconds"`, "server-0/app", "client/generator", "Kubernetes' own ClusterIP over 2 endpoints", "node a1", "node a2")
+	l.has(l.records(), `"cpu_seconds"`, "server-0/app", "client/generator", "Kubernetes' own ClusterIP over 2 endpoints", "node a1", "node a2")
 }
 
 func TestTwoClusters(t *testing.T) { //nolint:paralleltest // the clusters share this host
 	l := newLab(t)
-	l.do(l.windtunnel, "run", l.study(apart), "--quiet", "--out", "run")
-	l.good("run", 12)
-	l.has(l.records("run"), "context b, node b1: s1, s2", "0 by selector, 2 of other clusters by an EndpointSlice", "2 generators begin together within")
+	l.do(l.windtunnel, "run", l.study(apart), "--quiet", "--out", run)
+	l.good(12)
+	l.has(l.records(), "context b, node b1: s1, s2", "0 by selector, 2 of other clusters by an EndpointSlice", "2 generators begin together within")
 }
 
 func TestCrashAndResume(t *testing.T) { //nolint:paralleltest // the clusters share this host
 	l := newLab(t)
 	var out bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), l.windtunnel, "run", l.study(small), "--quiet", "--out", "run")
+	cmd := exec.CommandContext(t.Context(), l.windtunnel, "run", l.study(small), "--quiet", "--out", run)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = l.in, &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	l.until(func() bool {
-		raw, err := os.ReadFile(filepath.Join(l.in, "run", "records.jsonl"))
+		raw, err := os.ReadFile(filepath.Join(l.in, run, "records.jsonl"))
 		return err == nil && bytes.Count(raw, []byte(`"outcome"`)) >= 3
 	})
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
@@ -237,8 +240,8 @@ func TestCrashAndResume(t *testing.T) { //nolint:paralleltest // the clusters sh
 	if !strings.Contains(before, "windtunnel-") {
 		t.Errorf("a killed run leaves its namespace, but there is %q", before)
 	}
-	l.do(l.windtunnel, "run", "--resume", "run", "--quiet")
-	l.good("run", 12)
+	l.do(l.windtunnel, "run", "--resume", run, "--quiet")
+	l.good(12)
 }
 
 // until waits for something that happens within two minutes.
@@ -259,7 +262,7 @@ func (l lab) until(happened func() bool) {
 
 func TestClean(t *testing.T) { //nolint:paralleltest // the clusters share this host
 	l := newLab(t)
-	cmd := exec.CommandContext(t.Context(), l.windtunnel, "run", l.study(apart), "--quiet", "--out", "run")
+	cmd := exec.CommandContext(t.Context(), l.windtunnel, "run", l.study(apart), "--quiet", "--out", run)
 	cmd.Dir = l.in
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -284,28 +287,27 @@ func TestPausedServer(t *testing.T) { //nolint:paralleltest // the clusters shar
 	l := newLab(t)
 	done := make(chan string, 1)
 	go func() {
-		out, err := l.try(l.windtunnel, "run", l.study(small), "--quiet", "--out", "run")
+		out, err := l.try(l.windtunnel, "run", l.study(small), "--quiet", "--out", run)
 		if err != nil {
 			out += err.Error()
 		}
 		done <- out
 	}()
 	l.until(func() bool {
-		raw, err := os.ReadFile(filepath.Join(l.in, "run", "records.jsonl"))
+		raw, err := os.ReadFile(filepath.Join(l.in, run, "records.jsonl"))
 		return err == nil && bytes.Count(raw, []byte(`"outcome"`)) >= 2
 	})
 	l.do(l.kubelab, "pause", "api", "a", "30s")
 	out := <-done
 	if strings.Contains(out, "resume") {
 		t.Logf("the run stopped, and is resumed: %s", out)
-		l.do(l.windtunnel, "run", "--resume", "run", "--quiet")
+		l.do(l.windtunnel, "run", "--resume", run, "--quiet")
 	}
-	l.good("run", 12)
+	l.good(12)
 }
 
 func code(err error) int {
-	var e *exec.ExitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
 		return e.ExitCode()
 	}
 	return 0

@@ -81,7 +81,7 @@ users: [{name: few, user: {token: "`+token+`"}}]
 contexts: [{name: a, context: {cluster: a, user: few}}]
 `)
 	l.refused(small, 1, []string{"--kubeconfig", file}, "cannot create resource", "give --namespace")
-	l.do(l.windtunnel, "run", l.study(small), "--kubeconfig", file, "--namespace", "wt-few-rights", "--quiet", "--out", "run")
-	l.good("run", 12)
-	l.has(l.records("run"), "cpu_seconds", "the kubelets' summary cannot be read", "deploy/rbac-nodes.yaml", "node a1", "node a2")
+	l.do(l.windtunnel, "run", l.study(small), "--kubeconfig", file, "--namespace", "wt-few-rights", "--quiet", "--out", run)
+	l.good(12)
+	l.has(l.records(), "cpu_seconds", "the kubelets' summary cannot be read", "deploy/rbac-nodes.yaml", "node a1", "node a2")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -63,10 +64,10 @@ func (t *Target) claim(ctx context.Context, c *cluster) error {
 	owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: prefix + t.id, Labels: t.labels(), Annotations: t.notes()}}
 	c.owner = "being made" // from here on there may be something to release
 	return c.try(ctx, "making the ConfigMap that owns the run's objects in namespace "+c.namespace, func(ctx context.Context) error {
-		maps := c.client.CoreV1().ConfigMaps(c.namespace)
-		made, err := maps.Create(ctx, owner, metav1.CreateOptions{})
+		configs := c.client.CoreV1().ConfigMaps(c.namespace)
+		made, err := configs.Create(ctx, owner, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			made, err = maps.Get(ctx, owner.Name, metav1.GetOptions{}) // an earlier try was heard after all
+			made, err = configs.Get(ctx, owner.Name, metav1.GetOptions{}) // an earlier try was heard after all
 		}
 		if err == nil {
 			c.owner = made.UID
@@ -92,21 +93,19 @@ func gone(err error) error {
 }
 
 func (c *cluster) renew(ctx context.Context, id string) {
-	maps := c.client.CoreV1().ConfigMaps(c.namespace)
-	owner, err := maps.Get(ctx, prefix+id, metav1.GetOptions{})
+	configs := c.client.CoreV1().ConfigMaps(c.namespace)
+	owner, err := configs.Get(ctx, prefix+id, metav1.GetOptions{})
 	if err != nil {
 		return
 	}
 	owner.Annotations[noteRenewed] = time.Now().UTC().Format(time.RFC3339)
-	_, _ = maps.Update(ctx, owner, metav1.UpdateOptions{}) // if it fails, the next may not
+	_, _ = configs.Update(ctx, owner, metav1.UpdateOptions{}) // if it fails, the next may not
 }
 
 // owned is the metadata of an object of the run.
 func (t *Target) owned(c *cluster, name string, labels map[string]string) metav1.ObjectMeta {
 	all := t.labels()
-	for k, v := range labels {
-		all[k] = v
-	}
+	maps.Copy(all, labels)
 	return metav1.ObjectMeta{
 		Name: name, Namespace: c.namespace, Labels: all,
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: prefix + t.id, UID: c.owner}},
@@ -186,9 +185,9 @@ func (t *Target) Sweep(ctx context.Context) (removed []string, err error) {
 func (t *Target) sweep(ctx context.Context, asked bool) (removed []string, err error) {
 	var errs []error
 	for _, c := range t.clusters {
-		list, err := c.left(ctx, t.kube.Namespace)
-		if err != nil && asked {
-			errs = append(errs, err)
+		list, failure := c.left(ctx, t.kube.Namespace)
+		if failure != nil && asked {
+			errs = append(errs, failure)
 		}
 		for _, old := range list {
 			id := old.Labels[labelRun]
@@ -197,9 +196,9 @@ func (t *Target) sweep(ctx context.Context, asked bool) (removed []string, err e
 			}
 			dead := *c
 			dead.namespace, dead.made = old.Namespace, t.kube.Namespace == "" && old.Namespace == prefix+id
-			if err := dead.release(ctx, id); err != nil {
+			if failure = dead.release(ctx, id); failure != nil {
 				if asked {
-					errs = append(errs, err)
+					errs = append(errs, failure)
 				}
 				continue
 			}

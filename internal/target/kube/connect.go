@@ -80,11 +80,11 @@ func connect(ctx context.Context, from clientcmd.ClientConfig, name string) (*cl
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
 	err = c.try(ctx, "connecting", func(context.Context) error {
-		info, err := client.Discovery().ServerVersion()
-		if err == nil {
+		info, failure := client.Discovery().ServerVersion()
+		if failure == nil {
 			c.version = info.GitVersion
 		}
-		return err
+		return failure
 	})
 	return c, err
 }

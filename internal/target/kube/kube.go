@@ -204,7 +204,7 @@ func (s *site) describeHost(ctx context.Context) model.Host {
 			}
 			info := node.Status.NodeInfo
 			h.OS, h.Arch, h.Kernel = info.OSImage, info.Architecture, info.KernelVersion
-			h.MemoryBytes = uint64(max(0, node.Status.Capacity.Memory().Value())) //nolint:gosec // not negative
+			h.MemoryBytes = uint64(max(0, node.Status.Capacity.Memory().Value()))
 		}
 	}
 	h.Notes = append(h.Notes,

@@ -84,8 +84,8 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// made is a site whose pods are where real says, by pod.
-func made(top model.Topology, c *cluster, zoned bool, real map[string]string) *site {
+// made is a site whose pods are where on says, by pod.
+func made(top model.Topology, c *cluster, zoned bool, on map[string]string) *site {
 	s := &site{
 		target: &Target{id: "1", placement: map[string]string{}, clusters: []*cluster{c}}, topology: top, trial: "7",
 		places: map[string]place{}, pods: map[string]*pod{}, services: map[string]model.Service{},
@@ -94,7 +94,7 @@ func made(top model.Topology, c *cluster, zoned bool, real map[string]string) *s
 		for _, n := range cl.Nodes {
 			s.places[n.Name] = place{cluster: c, name: cl.Name, zoned: zoned}
 			for i, p := range n.Pods {
-				at, zone, _ := strings.Cut(real[p.Name], "/")
+				at, zone, _ := strings.Cut(on[p.Name], "/")
 				s.pods[p.Name] = &pod{
 					site: s, name: p.Name, object: p.Name + "-7", role: p.Role, cluster: c, node: at, zone: zone,
 					addr: netip.AddrFrom4([4]byte{10, 0, byte(len(s.pods)), byte(i)}), probe: &probe{},
@@ -258,7 +258,8 @@ func TestClaimAndSweep(t *testing.T) {
 	}
 	sweeper := New(model.Kube{}, Options{})
 	sweeper.clusters = []*cluster{{context: "a", client: client}}
-	if removed, err := sweeper.sweep(t.Context(), true); err != nil || len(removed) != 0 {
+	removed, err := sweeper.sweep(t.Context(), true)
+	if err != nil || len(removed) != 0 {
 		t.Errorf("a run that lives: %v, %v", removed, err)
 	}
 	owner, err := client.CoreV1().ConfigMaps(ns.Name).Get(t.Context(), ns.Name, metav1.GetOptions{})
@@ -269,7 +270,7 @@ func TestClaimAndSweep(t *testing.T) {
 	if _, err = client.CoreV1().ConfigMaps(ns.Name).Update(t.Context(), owner, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	removed, err := sweeper.sweep(t.Context(), true)
+	removed, err = sweeper.sweep(t.Context(), true)
 	if err != nil || len(removed) != 1 || !strings.Contains(removed[0], "run dead of study old") {
 		t.Errorf("a run that is dead: %v, %v", removed, err)
 	}

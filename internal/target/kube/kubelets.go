@@ -118,26 +118,33 @@ func (s *site) readings(c *cluster, from summary, wall int64) []model.Reading {
 			continue
 		}
 		for _, stats := range one.Containers {
-			component := string(model.ComponentSidecar)
-			if stats.Name == container(p.role) {
-				if p.hello.Missing == "" {
-					continue // read from within
-				}
-				component = stats.Name
-			}
-			subject := p.name + "/" + component
-			if stats.CPU.Nanos != nil {
-				all = append(all, model.Reading{
-					At: stats.CPU.Time.UnixNano() - wall, Subject: subject, Metric: model.SampleCPU,
-					Value: time.Duration(*stats.CPU.Nanos).Seconds(), //nolint:gosec // 292 years of CPU time
-				})
-			}
-			if stats.Memory.Bytes != nil {
-				all = append(all, model.Reading{
-					At: stats.Memory.Time.UnixNano() - wall, Subject: subject, Metric: model.SampleMemory, Value: float64(*stats.Memory.Bytes),
-				})
-			}
+			all = append(all, p.readings(stats, wall)...)
 		}
+	}
+	return all
+}
+
+// readings are those of one container of the pod, unless it is read from within.
+func (p *pod) readings(stats containerStats, wall int64) []model.Reading {
+	component := string(model.ComponentSidecar)
+	if stats.Name == container(p.role) {
+		if p.hello.Missing == "" {
+			return nil
+		}
+		component = stats.Name
+	}
+	var all []model.Reading
+	subject := p.name + "/" + component
+	if stats.CPU.Nanos != nil {
+		all = append(all, model.Reading{
+			At: stats.CPU.Time.UnixNano() - wall, Subject: subject, Metric: model.SampleCPU,
+			Value: float64(*stats.CPU.Nanos) / float64(time.Second),
+		})
+	}
+	if stats.Memory.Bytes != nil {
+		all = append(all, model.Reading{
+			At: stats.Memory.Time.UnixNano() - wall, Subject: subject, Metric: model.SampleMemory, Value: float64(*stats.Memory.Bytes),
+		})
 	}
 	return all
 }

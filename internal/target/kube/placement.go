@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,11 +57,11 @@ func assign(t model.Topology, contexts []*cluster) (map[string]place, error) {
 // node that is known by name that is all; else together with the pods of the
 // same node, apart from those of others, and likewise with zones. Only pods of
 // the same site count.
-func affinity(site map[string]string, node, real string, p place) *corev1.Affinity {
-	if real != "" {
+func affinity(site map[string]string, node, chosen string, p place) *corev1.Affinity {
+	if chosen != "" {
 		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-				{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{real}},
+				{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{chosen}},
 			}}},
 		}}}
 	}
@@ -85,35 +86,33 @@ func affinity(site map[string]string, node, real string, p place) *corev1.Affini
 // checkPlacement says where the pods really are, and whether that is as the
 // topology wants it: asserted, not hoped for.
 func (s *site) checkPlacement(ctx context.Context) error {
-	real := map[string]string{} // by node of the topology
-	of := map[string]string{}   // the other way round, with the context
+	chosen := map[string]string{} // by node of the topology
+	of := map[string]string{}     // the other way round, with the context
 	zones := map[string]string{}
 	for _, n := range s.topology.Nodes() {
 		for _, spec := range n.Pods {
 			p := s.pods[spec.Name]
-			if had := real[n.Name]; had != "" && had != p.node {
+			if had := chosen[n.Name]; had != "" && had != p.node {
 				return misplaced("pods of node %s are on the nodes %s and %s", n.Name, had, p.node)
 			}
-			real[n.Name] = p.node
+			chosen[n.Name] = p.node
 		}
-		if real[n.Name] == "" {
+		if chosen[n.Name] == "" {
 			continue // without pods
 		}
 		at := s.places[n.Name]
-		key := at.cluster.context + "/" + real[n.Name]
+		key := at.cluster.context + "/" + chosen[n.Name]
 		if other := of[key]; other != "" {
-			return misplaced("the nodes %s and %s of the topology are both on node %s", other, n.Name, real[n.Name])
+			return misplaced("the nodes %s and %s of the topology are both on node %s", other, n.Name, chosen[n.Name])
 		}
 		of[key] = n.Name
-		if err := s.checkZone(ctx, n, real[n.Name], zones); err != nil {
+		if err := s.checkZone(ctx, n, chosen[n.Name], zones); err != nil {
 			return err
 		}
 	}
 	s.target.mu.Lock()
 	defer s.target.mu.Unlock()
-	for name, node := range real {
-		s.target.placement[name] = node
-	}
+	maps.Copy(s.target.placement, chosen)
 	return nil
 }
 
@@ -123,17 +122,17 @@ func misplaced(format string, args ...any) error {
 
 // checkZone checks that the topology's clusters are in zones of their own, where
 // they share a real cluster. zones are by cluster of the topology.
-func (s *site) checkZone(ctx context.Context, n model.Node, real string, zones map[string]string) error {
+func (s *site) checkZone(ctx context.Context, n model.Node, name string, zones map[string]string) error {
 	at := s.places[n.Name]
 	if !at.zoned {
 		return nil
 	}
 	zone := s.pods[n.Pods[0].Name].zone
 	if zone == "" {
-		node, err := at.cluster.node(ctx, real)
+		node, err := at.cluster.node(ctx, name)
 		if err != nil {
 			return &model.UnsupportedError{
-				What: "placing the clusters of the topology in zones", Missing: "to read the zone of node " + real + ": " + err.Error(),
+				What: "placing the clusters of the topology in zones", Missing: "to read the zone of node " + name + ": " + err.Error(),
 				Hint: "allow get on nodes (deploy/rbac-nodes.yaml), or give one context for each cluster of the topology",
 			}
 		}
@@ -141,7 +140,7 @@ func (s *site) checkZone(ctx context.Context, n model.Node, real string, zones m
 	}
 	if zone == "" {
 		return &model.UnsupportedError{
-			What: "placing the clusters of the topology in zones", Missing: "the node " + real + " has no label " + keyZone,
+			What: "placing the clusters of the topology in zones", Missing: "the node " + name + " has no label " + keyZone,
 			Hint: "give one context for each cluster of the topology, or use a cluster with zones",
 		}
 	}
@@ -191,9 +190,9 @@ func PlacementOf(l model.Ledger) map[string]string {
 			continue
 		}
 		_, rest, _ := strings.Cut(f.Value, ", node ")
-		real, _, _ := strings.Cut(rest, ":")
-		real, _, _ = strings.Cut(real, ", zone ")
-		placement[node] = real
+		name, _, _ := strings.Cut(rest, ":")
+		name, _, _ = strings.Cut(name, ", zone ")
+		placement[node] = name
 	}
 	return placement
 }

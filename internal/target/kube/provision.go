@@ -121,7 +121,7 @@ func (s *site) manifest(node string, spec model.PodSpec) *corev1.Pod {
 	yes, no, user, grace := true, false, int64(65532), int64(1)
 	t, at := s.target, s.places[node]
 	t.mu.Lock()
-	real := t.placement[node]
+	chosen := t.placement[node]
 	t.mu.Unlock()
 	same := map[string]string{labelRun: t.id, labelTrial: s.trial}
 	labels := map[string]string{labelTrial: s.trial, labelPod: spec.Name, labelNode: node, labelCluster: at.name}
@@ -135,7 +135,7 @@ func (s *site) manifest(node string, spec model.PodSpec) *corev1.Pod {
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
 			AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
-			Affinity: affinity(same, node, real, at),
+			Affinity: affinity(same, node, chosen, at),
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user,
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},

@@ -116,8 +116,8 @@ func (s *site) expose(ctx context.Context, e exposed) (netip.Addr, error) {
 	}
 	slice := s.slice(e, far)
 	err = c.try(ctx, "making the EndpointSlice "+slice.Name+" in namespace "+c.namespace, func(ctx context.Context) error {
-		_, err := c.client.DiscoveryV1().EndpointSlices(c.namespace).Create(ctx, slice, metav1.CreateOptions{})
-		return known(err)
+		_, failure := c.client.DiscoveryV1().EndpointSlices(c.namespace).Create(ctx, slice, metav1.CreateOptions{})
+		return known(failure)
 	})
 	if err != nil {
 		return addr, err
