@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // Answer is what a server says.
@@ -126,4 +128,25 @@ func refuseGRPC(to http.Header, app string) {
 	to.Set("Content-Type", "application/grpc")
 	to.Set("Grpc-Status", unimplemented)
 	to.Set("Grpc-Message", "the app "+app+" speaks HTTP, not gRPC: load it with the protocol http1 or http2")
+}
+
+// Main is a server as a pod's process: it reads its job from a file and serves
+// until the context ends. what makes of the job what the server does, and how
+// it keeps its connections.
+func Main(ctx context.Context, file string, what func(Job) (Handler, Pool, error)) error {
+	data, err := sys.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	j, err := ReadJob(data)
+	if err != nil {
+		return err
+	}
+	handler, pool, err := what(j)
+	if err != nil {
+		return fmt.Errorf("%s: %w", j.App, err)
+	}
+	peers := NewPeers(j, pool)
+	defer peers.Close()
+	return Serve(ctx, j, peers, handler, nil)
 }

@@ -1,0 +1,154 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/hop"
+	"github.com/windtunnel/windtunnel/internal/labtest"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+func TestMain(m *testing.M) {
+	labtest.Main(m, labtest.Commands{hop.Command: func(args []string) int {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if len(args) != 2 || args[0] != Name || Serve(ctx, args[1]) != nil {
+			return 1
+		}
+		return 0
+	}})
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	labtest.App(t, labtest.AppSuite{New: func(t *testing.T) model.App { return newApp(t, `{"services": [{"name": "server"}]}`) }})
+}
+
+func newApp(t *testing.T, raw string) *App {
+	t.Helper()
+	services, err := parse(json.RawMessage(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &App{services: services}
+}
+
+// tiers has services of one or two pods each, all on one node, and a client.
+func tiers(sizes map[string]int, order ...string) model.Topology {
+	t := model.Topology{Regions: []model.Region{{Name: "r", Clusters: []model.Cluster{{Name: "c", Nodes: []model.Node{
+		{Name: "node-0", Pods: []model.PodSpec{{Name: "client-0", Role: "client"}}}, {Name: "node-1"},
+	}}}}}}
+	node := &t.Regions[0].Clusters[0].Nodes[1]
+	for _, name := range order {
+		svc := model.Service{Name: name, Port: 80, TargetPort: 8080}
+		for i := range sizes[name] {
+			pod := fmt.Sprintf("%s-%d", name, i)
+			svc.Pods, node.Pods = append(svc.Pods, pod), append(node.Pods, model.PodSpec{Name: pod, Role: "server"})
+		}
+		t.Services = append(t.Services, svc)
+	}
+	return t
+}
+
+// get asks over a new connection from the client's pod.
+func get(t *testing.T, site model.Site, at netip.AddrPort, path string) (*http.Response, string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	ns := labtest.Network(t, site, "client-0")
+	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (c net.Conn, err error) {
+		err = ns.InNetwork(func() (err error) { c, err = (&net.Dialer{}).DialContext(ctx, network, addr); return err })
+		return c, err
+	}}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.String()+path, http.NoBody)
+	if err != nil {
+		return nil, "", err
+	}
+	resp, err := tr.RoundTrip(r)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close() //nolint:errcheck // only read
+	body, err := io.ReadAll(resp.Body)
+	return resp, string(body), err
+}
+
+// Requests go through all tiers; what a dead pod does to them is seen; and a
+// service is where Connect says.
+func TestTiers(t *testing.T) {
+	t.Parallel()
+	site := labtest.Site(t, tiers(map[string]int{"front": 1, "middle": 1, "leaf": 2}, "front", "middle", "leaf"))
+	app := newApp(t, `{"services": [
+		{"name": "front", "routes": [{"size": 10, "calls": [{"service": "middle", "timeout": "2s"}, {"service": "leaf"}]}]},
+		{"name": "middle", "routes": [{"calls": [{"service": "leaf"}]}], "pool": {"fresh": true}},
+		{"name": "leaf"}]}`)
+	ends, err := app.Deploy(t.Context(), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ends.Service != "front" || len(ends.Backends) != 4 {
+		t.Errorf("%+v", ends)
+	}
+	front := ends.Backends[0].Addr
+	hops := func(want string) {
+		t.Helper()
+		labtest.Eventually(t, func() error {
+			resp, body, err := get(t, site, front, "/")
+			if err != nil {
+				return err
+			}
+			got := strings.NewReplacer("leaf-0", "leaf", "leaf-1", "leaf").Replace(resp.Header.Get(hop.HeaderHops))
+			if resp.StatusCode != http.StatusOK || got != want || body != "wwwwwwwwww" || resp.Header.Get(hop.HeaderIdentity) != "front-0" {
+				return fmt.Errorf("%s, hops %s, body %q", resp.Status, got, body)
+			}
+			return nil
+		})
+	}
+	hops("front-0,middle-0,leaf,leaf")
+	// Everything that is asked for as leaf is at leaf-1.
+	last := ends.Backends[3].Addr
+	connect := func(service string) []netip.AddrPort {
+		if service == "leaf" {
+			return []netip.AddrPort{last}
+		}
+		return []netip.AddrPort{ends.Backends[1].Addr}
+	}
+	if err := app.Connect(t.Context(), site, connect); err != nil {
+		t.Fatal(err)
+	}
+	hops("front-0,middle-0,leaf,leaf")
+	mortal, ok := labtest.Pod(t, site, "leaf-1").(model.Mortal)
+	if !ok {
+		t.Fatal("pods cannot be killed here")
+	}
+	revive, err := mortal.Kill(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.Eventually(t, func() error {
+		resp, body, err := get(t, site, front, "/")
+		if err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "asking middle: status 502") || resp.Header.Get(hop.HeaderHops) != "front-0,middle-0" {
+			return errors.New(resp.Status + ", " + body + resp.Header.Get(hop.HeaderHops))
+		}
+		return nil
+	})
+	if err := revive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	hops("front-0,middle-0,leaf,leaf")
+}
