@@ -33,7 +33,7 @@ func withKube(c cli.Catalog) cli.Catalog {
 		}
 		return &model.UnsupportedError{
 			What: "the target kube", Missing: fmt.Sprintf("no program %s beside this one or in PATH", kubeProgram),
-			Hint: "make build makes both; go build -tags kube -o " + kubeProgram + " ./cmd/windtunnel makes that one",
+			Hint: "make build-kube makes both; go build -tags kube -o " + kubeProgram + " ./cmd/windtunnel makes that one",
 		}
 	}
 	return c

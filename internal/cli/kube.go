@@ -83,12 +83,12 @@ func (f *targetFlags) apply(s model.Study) (model.Study, error) {
 // checkKube says what of a study does not work on real clusters, all at once.
 func (a *app) checkKube(s model.Study) error {
 	var errs []error
-	portable := func(what string, plugin any) {
+	portable := func(what, instead string, plugin any) {
 		p, ok := plugin.(model.Portable)
 		if !ok {
 			errs = append(errs, &model.UnsupportedError{
 				What: what + " on the target kube", Missing: "it works inside this host's network namespaces only",
-				Hint: "give the variant targets: [lab], so that it is left out on kube, or run the study with --target lab",
+				Hint: instead + ", or run the study with --target lab",
 			})
 			return
 		}
@@ -100,14 +100,15 @@ func (a *app) checkKube(s model.Study) error {
 	if err != nil {
 		return err
 	}
-	portable("the app "+s.App.Kind, app)
+	portable("the app "+s.App.Kind, "use the app echo", app)
 	for _, v := range s.Variants {
 		layers, err := a.stack(v)
 		if err != nil {
 			return err
 		}
 		for i, l := range layers {
-			portable(fmt.Sprintf("the layer %s of variant %s", v.Stack[i].Kind, v.Name), l)
+			what := fmt.Sprintf("the layer %s of variant %s", v.Stack[i].Kind, v.Name)
+			portable(what, "give the variant targets: [lab], so that it is left out on kube", l)
 		}
 	}
 	for _, l := range s.Loads {
