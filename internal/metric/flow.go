@@ -108,6 +108,8 @@ func datagrams(l *model.LoadResult, name string) (float64, error) {
 		return 0, errors.New("no datagram was sent")
 	case name == "loss":
 		return float64(d.Lost) / float64(d.Sent), nil
+	case name == "lost":
+		return float64(d.Lost) / l.Elapsed.Seconds(), nil
 	case name == "datagrams":
 		return float64(d.Received) / l.Elapsed.Seconds(), nil
 	case d.Received == 0:

@@ -43,7 +43,7 @@ func TestEachKindHasItsOwnMetrics(t *testing.T) {
 	messages.Load.Messages = 5_000
 	memory := map[string]float64{"memory.total": 30, "memory.sidecar": 30}
 	cpu := func(gbit float64) map[string]float64 {
-		return map[string]float64{"cpu.gbit.total": 1.2 / gbit, "cpu.gbit.app": 0.2 / gbit, "cpu.gbit.sidecar": 1 / gbit, "cpu.gbit.generator": 1 / gbit}
+		return map[string]float64{"cpu.gbit.total": 1.2 / gbit, "cpu.gbit.app": 0.2 / gbit, "cpu.gbit.sidecar": 1 / gbit, "cpu.gbit.generator": 1 / gbit, "cpu.gbit.host": 1.5 / gbit}
 	}
 	requests := map[string]float64{
 		"response.p50": 0.25, "response.p90": 0.45, "response.p99": 0.495, "response.p99.9": 0.5, "response.mean": 0.2505,
@@ -60,7 +60,7 @@ func TestEachKindHasItsOwnMetrics(t *testing.T) {
 			"goodput": 12e9, "goodput.up": 8e9, "goodput.down": 4e9, "retransmits": 8, "rtt": 3e-3,
 		}}},
 		"datagrams": {sprayed(), []map[string]float64{memory, cpu(9_900 * 8_000 / 1e9), {
-			"goodput": 9_900 * 8_000, "goodput.up": 9_900 * 8_000, "loss": 0.01, "reordered": 0.02, "duplicated": 50.0 / 9_950, "jitter": 40e-6, "datagrams": 9_950,
+			"goodput": 9_900 * 8_000, "goodput.up": 9_900 * 8_000, "loss": 0.01, "reordered": 0.02, "duplicated": 50.0 / 9_950, "jitter": 40e-6, "lost": 100, "datagrams": 9_950,
 		}}},
 	}
 	for name, tt := range tests {

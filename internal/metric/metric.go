@@ -4,7 +4,7 @@
 //
 // Units: seconds for times, bytes for memory, shares (0 to 1), requests,
 // messages or datagrams per second, bits per second, segments per 10^9 bytes,
-// and CPU-seconds per 1,000 successful requests or per 10^9 bits. Which loads
+// and CPU-seconds per 1,000 successful requests, per 10^9 bits or per 1,000 packets. Which loads
 // have which metrics is in docs/terms.md; a load without one is an error, never
 // zero.
 package metric
@@ -38,6 +38,7 @@ const (
 	UnitShare    Unit = "share"
 	UnitCPUPer1k Unit = "s/1k requests"
 	UnitCPUPerGb Unit = "s/Gbit"
+	UnitCPUPerPk Unit = "s/1k packets"
 	UnitBytes    Unit = "bytes"
 	UnitBits     Unit = "bit/s"
 	UnitPerGB    Unit = "/GB" // 10^9 bytes
@@ -68,7 +69,8 @@ func All() []Metric {
 		Metric{"rate.highest", "highest rate that held the objectives", UnitRate, BetterHigher},
 		Metric{"success", "share of successes", UnitShare, BetterHigher},
 	)
-	return append(append(append(all, flows()...), failovers()...),
+	all = append(append(append(all, flows()...), traffics()...), failovers()...)
+	return append(all,
 		Metric{"cpu.total", "CPU of app, proxies and gateways", UnitCPUPer1k, BetterLower},
 		Metric{"cpu.app", "CPU of the app", UnitCPUPer1k, BetterLower},
 		Metric{"cpu.sidecar", "CPU of the sidecars", UnitCPUPer1k, BetterLower},
@@ -136,7 +138,11 @@ func Of(o *model.Outcome, name string) (float64, error) {
 	switch group {
 	case "response", "service", "rate", "success":
 		return requests(o, name)
-	case "goodput", "retransmits", "rtt", "loss", "reordered", "duplicated", "jitter", "datagrams", "messages":
+	case "efficiency":
+		return efficiency(o)
+	case "fragments":
+		return fragments(o)
+	case "goodput", "retransmits", "rtt", "loss", "lost", "reordered", "duplicated", "jitter", "datagrams", "messages":
 		return flow(o, name)
 	case "failover", "failback":
 		return failoverOf(o, name)
@@ -182,9 +188,16 @@ func latency(o *model.Outcome, name string) (float64, error) {
 
 func cpu(o *model.Outcome, part string) (float64, error) {
 	part, perGbit := strings.CutPrefix(part, "gbit.")
+	part, perPackets := strings.CutPrefix(part, "packets.")
 	done, err := work(o, perGbit)
+	if perPackets {
+		done, err = clientPackets(o)
+	}
 	if err != nil {
 		return 0, err
+	}
+	if seconds, asked, err := hostCPU(o, part); asked {
+		return seconds / done, err
 	}
 	var sum float64
 	found := false

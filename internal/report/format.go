@@ -19,7 +19,7 @@ func scales(unit metric.Unit) []scale {
 	switch unit {
 	case metric.UnitSeconds:
 		return []scale{{1e-9, "ns"}, {1e-6, "µs"}, {1e-3, "ms"}, {1, "s"}}
-	case metric.UnitCPUPer1k, metric.UnitCPUPerGb:
+	case metric.UnitCPUPer1k, metric.UnitCPUPerGb, metric.UnitCPUPerPk:
 		return []scale{{1e-6, "µs"}, {1e-3, "ms"}, {1, "s"}}
 	case metric.UnitBytes:
 		return []scale{{1, "B"}, {1 << 10, "KiB"}, {1 << 20, "MiB"}, {1 << 30, "GiB"}}

@@ -106,7 +106,7 @@ type Load struct {
 type Metric struct {
 	Name    string `json:"name"`  // e.g. "response.p99"
 	Label   string `json:"label"` // e.g. "response time, 99th percentile"
-	Unit    string `json:"unit"`  // "s", "/s", "share", "s/1k requests", "s/Gbit", "bytes", "bit/s", "/GB"
+	Unit    string `json:"unit"`  // "s", "/s", "share", "s/1k requests", "s/Gbit", "s/1k packets", "bytes", "bit/s", "/GB"
 	Better  string `json:"better"`
 	Primary bool   `json:"primary"`
 }

@@ -88,10 +88,10 @@ func gateValue(metric, text string) (float64, error) {
 	case "response", "service", "cpu", "rtt", "jitter":
 		d, err := ParseDuration(text)
 		return time.Duration(d).Seconds(), err
-	case "success", "loss", "reordered", "duplicated":
+	case "success", "loss", "reordered", "duplicated", "efficiency":
 		p, err := ParsePercent(text)
 		return float64(p), err
-	case "rate", "messages", "datagrams":
+	case "rate", "messages", "datagrams", "lost":
 		r, err := ParseRate(text)
 		return float64(r), err
 	case "goodput":

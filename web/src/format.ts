@@ -47,6 +47,7 @@ export function scaleOf(unit: string, x: number): Scale {
     case "s":
     // What CPU is given per stands in the heading.
     case "s/1k requests":
+    case "s/1k packets":
     case "s/Gbit":
       return timeScale(x);
     case "bit/s":

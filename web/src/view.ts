@@ -81,7 +81,7 @@ function looksOf(variants: Variant[]): Map<string, Look> {
 
 /** A metric's label as it stands beside numbers of this page. */
 export function metricLabel(m: Metric): string {
-  const per: Record<string, string> = { "s/1k requests": ", per 1,000 requests", "s/Gbit": ", per Gbit" };
+  const per: Record<string, string> = { "s/1k requests": ", per 1,000 requests", "s/Gbit": ", per Gbit", "s/1k packets": ", per 1,000 packets" };
   return m.label + (per[m.unit] ?? "");
 }
 

@@ -160,7 +160,7 @@ func le(limit time.Duration) string {
 // name is a metric's in OpenMetrics' letters, with its unit at the end.
 func name(d report.Metric, what string) (family, unit string) {
 	unit = map[string]string{
-		"s": "seconds", "/s": "per_second", "share": "ratio", "s/1k requests": "seconds_per_1000_requests", "s/Gbit": "seconds_per_gigabit",
+		"s": "seconds", "/s": "per_second", "share": "ratio", "s/1k requests": "seconds_per_1000_requests", "s/Gbit": "seconds_per_gigabit", "s/1k packets": "seconds_per_1000_packets",
 		"bytes": "bytes", "bit/s": "bits_per_second", "/GB": "per_gigabyte",
 	}[d.Unit]
 	family = "windtunnel_" + what + "_" + strings.ReplaceAll(d.Name, ".", "_")

@@ -176,7 +176,7 @@ function axisOf(rows: Row[], metric: Metric, scale: State["scale"]): Axis {
   if (scale === "relative") return ratioAxis(all);
   const largest = Math.max(1e-12, ...all.map(Math.abs));
   const s = scaleOf(metric.unit, largest);
-  const per: Record<string, string> = { "s/1k requests": " of CPU per 1,000 requests", "s/Gbit": " of CPU per Gbit" };
+  const per: Record<string, string> = { "s/1k requests": " of CPU per 1,000 requests", "s/Gbit": " of CPU per Gbit", "s/1k packets": " of CPU per 1,000 packets" };
   const unit = metric.unit === "share" ? "percentage points" : s.unit + (per[metric.unit] ?? "");
   const [lo, hi] = padded(Math.min(0, ...all) * s.by, Math.max(0, ...all) * s.by);
   return {

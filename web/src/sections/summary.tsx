@@ -93,6 +93,7 @@ function heads(m: Metric): [head: string, under?: string] {
   switch (m.unit) {
     case "s/1k requests":
       return ["CPU", "per 1,000 requests"];
+    case "s/1k packets":
     case "s/Gbit":
       return ["CPU", "per Gbit"];
     case "bytes":
