@@ -232,3 +232,20 @@ func Describe(rows []Row) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// Place is the node where the cluster's gateway is.
+func (c *Cluster) Place(s model.Site, what string) (Place, error) {
+	nodes, ok := s.(model.NodeSite)
+	if !ok || len(c.Nodes) == 0 || !c.Gateway.IsValid() {
+		return nil, &model.UnsupportedError{What: what, Missing: "cluster " + c.Name + " has no node here on which a gateway could run", Hint: "use the lab"}
+	}
+	node, err := nodes.Node(c.Nodes[0])
+	if err != nil {
+		return nil, err
+	}
+	where, ok := node.(Place)
+	if !ok {
+		return nil, &model.UnsupportedError{What: what, Missing: "this target's nodes have no room for processes", Hint: "use the lab"}
+	}
+	return where, nil
+}

@@ -27,7 +27,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
-func TestMain(m *testing.M) { labtest.Main(m, nil) }
+func TestMain(m *testing.M) {
+	labtest.Main(m, labtest.Commands{labtest.CommandServe: labtest.Serve})
+}
 
 // program finds Envoy, or skips the test.
 func program(tb testing.TB) string {

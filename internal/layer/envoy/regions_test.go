@@ -1,0 +1,113 @@
+package envoy
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/labtest"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+// elsewhere are the claims that only the wire and the app's answers show.
+func elsewhere() []string { return []string{model.FactPeer, model.FactWireProtocol} }
+
+func target(t *testing.T, site model.Site, pod string) netip.AddrPort {
+	t.Helper()
+	return netip.AddrPortFrom(labtest.Pod(t, site, pod).Addr(), 8080)
+}
+
+// While the own region's server lives, all requests are its; when it dies they
+// go to the other region, and they come back when it is no longer ejected.
+func TestLocalityFailover(t *testing.T) {
+	t.Parallel()
+	program(t)
+	site := labtest.Site(t, labtest.TwoRegions(2*time.Millisecond, false))
+	labtest.StartServers(t, site)
+	l := configured(t, `{"concurrency": 1, "load_balancing": "locality", "cluster_local": ["remote"],
+		"outlier_detection": {"consecutive_5xx_errors": 1, "interval": "1s", "base_ejection_time": "2s"}}`)
+	labtest.Deploy(t, site, l)
+	to := target(t, site, "server-home")
+	labtest.AnsweredBy(t, site, "client-home", to, "server", "server-home")
+	labtest.AnsweredBy(t, site, "client-away", to, "server", "server-away")
+	for client, local := range map[string]string{"client-home": "server-home", "client-away": "server-away"} {
+		const n = 40
+		if got := labtest.Responders(t, site, client, to, "server", n); got[local] != n {
+			t.Errorf("%s was answered by %v, not only by %s", client, got, local)
+		}
+	}
+	if _, err := labtest.Ask(t, site, "client-home", target(t, site, "remote-away"), "remote"); err == nil {
+		t.Error("a cluster-local service has answered another cluster")
+	}
+	facts := labtest.Observed(t, site, l, elsewhere()...)
+	for key, want := range map[string]string{
+		"endpoints of server from cluster-home": "P0 home 1, P1 away 1",
+		"endpoints of server from cluster-away": "P0 away 1, P1 home 1",
+		"endpoints of remote from cluster-home": "none",
+	} {
+		if facts[key] != want {
+			t.Errorf("%s: %q, want %q", key, facts[key], want)
+		}
+	}
+	killed := time.Now()
+	revive := labtest.Kill(t, site, "server-home")
+	labtest.AnsweredBy(t, site, "client-home", to, "server", "server-away")
+	t.Logf("ten answers of the other region %s after the kill", time.Since(killed))
+	revive()
+	back := time.Now()
+	labtest.AnsweredBy(t, site, "client-home", to, "server", "server-home")
+	t.Logf("ten answers of the own region %s after the heal, with 2 s of ejection", time.Since(back))
+	if facts := labtest.Observed(t, site, l, elsewhere()...); facts["endpoints taken out by outlier detection"] == "0" {
+		t.Error("nothing was ejected")
+	}
+}
+
+// Round robin takes no account of regions: each gets about half.
+func TestRoundRobin(t *testing.T) {
+	t.Parallel()
+	program(t)
+	site := labtest.Site(t, labtest.TwoRegions(2*time.Millisecond, false))
+	labtest.StartServers(t, site)
+	labtest.Deploy(t, site, configured(t, `{"concurrency": 1, "load_balancing": "round-robin"}`))
+	to := target(t, site, "server-home")
+	labtest.Eventually(t, func() error {
+		_, err := labtest.Ask(t, site, "client-home", to, "server")
+		return err
+	})
+	const n = 60
+	got := labtest.Responders(t, site, "client-home", to, "server", n)
+	if min(got["server-home"], got["server-away"]) < n/3 {
+		t.Errorf("of %d requests %v, not about half each", n, got)
+	}
+}
+
+// The first request to another region waits for TCP, mutual TLS and itself;
+// later ones only for themselves.
+func TestFirstRemoteRequest(t *testing.T) {
+	t.Parallel()
+	program(t)
+	const delay = 20 * time.Millisecond
+	site := labtest.Site(t, labtest.TwoRegions(delay, false))
+	labtest.StartServers(t, site)
+	labtest.AnsweredBy(t, site, "client-home", target(t, site, "server-home"), "server", "server-home")
+	labtest.Deploy(t, site, configured(t, `{"concurrency": 1}`))
+	to := target(t, site, "remote-away")
+	ask := func() time.Duration {
+		begin := time.Now()
+		if _, err := labtest.Ask(t, site, "client-home", to, "remote"); err != nil {
+			t.Error(err)
+		}
+		return time.Since(begin)
+	}
+	first, later := ask(), time.Hour
+	for range 10 {
+		later = min(later, ask())
+	}
+	const rtt = 2 * delay
+	t.Logf("round trip %s: the first request took %s (%.1f), the fastest later one %s (%.1f)",
+		rtt, first, first.Seconds()/rtt.Seconds(), later, later.Seconds()/rtt.Seconds())
+	const exact = 95 // percent: the emulation may be early by a little
+	if first < 3*rtt*exact/100 || later < rtt*exact/100 || later >= first {
+		t.Errorf("not 3 round trips and then 1")
+	}
+}
