@@ -59,14 +59,14 @@ func (a *app) runCommand() *cobra.Command {
 
 // run is the whole of `windtunnel run`.
 func (a *app) run(ctx context.Context, args []string, o runOptions) error {
-	job, err := a.prepare(args, o)
+	j, err := a.prepare(args, o)
 	if err != nil {
 		return err
 	}
-	if job.plan.Study.Target == model.TargetKube {
-		return a.runKube(ctx, job, o)
+	if j.plan.Study.Target == model.TargetKube {
+		return a.runKube(ctx, j, o)
 	}
-	if err = a.check(ctx, job.plan.Study); err != nil {
+	if err = a.check(ctx, j.plan.Study); err != nil {
 		return err
 	}
 	inside, code, err := a.catalog.Lab.Enter(ctx)
@@ -76,7 +76,7 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	if !inside {
 		return silent(code) // the same command has run inside
 	}
-	err = a.runInside(ctx, job, o, place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness})
+	err = a.runInside(ctx, j, o, place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness})
 	return errors.Join(err, a.catalog.Lab.Close())
 }
 

@@ -213,26 +213,26 @@ func (c *cluster) left(ctx context.Context, namespace string) (all []metav1.Obje
 	selector := metav1.ListOptions{LabelSelector: labelManaged + "=" + managed}
 	if namespace != "" {
 		err = c.try(ctx, "looking for what killed runs left in namespace "+namespace, func(ctx context.Context) error {
-			list, err := c.client.CoreV1().ConfigMaps(namespace).List(ctx, selector)
-			if err == nil {
+			list, failure := c.client.CoreV1().ConfigMaps(namespace).List(ctx, selector)
+			if failure == nil {
 				all = nil
 				for i := range list.Items {
 					all = append(all, list.Items[i].ObjectMeta)
 				}
 			}
-			return err
+			return failure
 		})
 		return all, err
 	}
 	err = c.try(ctx, "looking for namespaces that killed runs left", func(ctx context.Context) error {
-		list, err := c.client.CoreV1().Namespaces().List(ctx, selector)
-		if err == nil {
+		list, failure := c.client.CoreV1().Namespaces().List(ctx, selector)
+		if failure == nil {
 			all = nil
 			for _, ns := range list.Items {
 				all = append(all, c.inNamespace(ctx, ns))
 			}
 		}
-		return err
+		return failure
 	})
 	return all, err
 }
