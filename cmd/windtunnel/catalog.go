@@ -20,6 +20,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/driver/wrk"
 	"github.com/windtunnel/windtunnel/internal/driver/wrk2"
 	"github.com/windtunnel/windtunnel/internal/fault/kill"
+	"github.com/windtunnel/windtunnel/internal/fault/link"
 	"github.com/windtunnel/windtunnel/internal/fault/null"
 	"github.com/windtunnel/windtunnel/internal/fault/partition"
 	"github.com/windtunnel/windtunnel/internal/fault/stall"
@@ -93,6 +94,7 @@ func catalog(runtimeDir string) cli.Catalog {
 		},
 		Faults: []model.Plugin[model.Fault]{
 			kill.Plugin(),
+			link.Plugin(),
 			null.Plugin(),
 			partition.Plugin(),
 			stall.Plugin(),

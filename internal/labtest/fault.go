@@ -38,6 +38,8 @@ func Serve(args []string) int {
 type FaultSuite struct {
 	// New makes the fault, as the catalog would; it is called for every injection.
 	New func(t *testing.T) model.Fault
+	// Links are the topology's.
+	Links []model.Link
 	// Unreachable are the servers that do not answer the client while it acts.
 	Unreachable []string
 }
@@ -48,7 +50,9 @@ type FaultSuite struct {
 // know CommandServe.
 func Fault(t *testing.T, s FaultSuite) {
 	t.Helper()
-	site := TwoNodes(t)
+	topology := Topology(2) //nolint:mnd // as FaultSuite says
+	topology.Links = s.Links
+	site := Site(t, topology)
 	servers := site.Topology().Services[0].Pods
 	for _, name := range servers {
 		_, err := Pod(t, site, name).Start(t.Context(), model.Process{

@@ -38,12 +38,22 @@ func (n *Net) AddTrunk(t Trunk) error {
 	if !t.Single {
 		return nil
 	}
-	near, err := n.h.LinkByName(t.Near)
+	return n.SingleSegments(t.Near, true)
+}
+
+// SingleSegments makes a device take packets one by one, or again the kernel's
+// large segments.
+func (n *Net) SingleSegments(name string, single bool) error {
+	link, err := n.h.LinkByName(name)
 	if err != nil {
-		return fmt.Errorf("finding %s: %w", t.Near, err)
+		return fmt.Errorf("finding %s: %w", name, err)
 	}
-	if err := n.h.LinkSetGSOMaxSegs(near, 1); err != nil {
-		return fmt.Errorf("turning off large segments of %s: %w", t.Near, err)
+	most := 65535 // the kernel's default, GSO_MAX_SEGS
+	if single {
+		most = 1
+	}
+	if err := n.h.LinkSetGSOMaxSegs(link, most); err != nil {
+		return fmt.Errorf("letting %s have segments of %d packets: %w", name, most, err)
 	}
 	return nil
 }
@@ -117,10 +127,28 @@ func (n *Net) AddClasses(port string, disciplines []Discipline) error {
 		return fmt.Errorf("giving %s classes: %w", port, err)
 	}
 	for i, d := range disciplines {
-		qdisc := d(netlink.QdiscAttrs{LinkIndex: index, Handle: netlink.MakeHandle(uint16(i+0x10), 0), Parent: ClassPriority(i)}) //nolint:gosec,mnd // small, and not the root's
+		qdisc := d(classAttrs(index, i))
 		if err := n.h.QdiscAdd(qdisc); err != nil {
 			return fmt.Errorf("giving %s a %s queue: %w", port, qdisc.Type(), err)
 		}
+	}
+	return nil
+}
+
+// classAttrs are the place of the i-th discipline of AddClasses.
+func classAttrs(device, i int) netlink.QdiscAttrs {
+	return netlink.QdiscAttrs{LinkIndex: device, Handle: netlink.MakeHandle(uint16(i+0x10), 0), Parent: ClassPriority(i)} //nolint:gosec,mnd // small, and not the root's
+}
+
+// ChangeClass gives the i-th discipline of AddClasses other settings; what waits
+// in it stays.
+func (n *Net) ChangeClass(port string, i int, d Discipline) error {
+	link, err := n.h.LinkByName(port)
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", port, err)
+	}
+	if err := n.h.QdiscChange(d(classAttrs(link.Attrs().Index, i))); err != nil {
+		return fmt.Errorf("changing queue %d of %s: %w", i, port, err)
 	}
 	return nil
 }

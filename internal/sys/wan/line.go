@@ -22,8 +22,9 @@ type line struct {
 	shaper *shaper
 	queue  queue
 	seq    uint64
-	out    []byte // verdicts to be sent
-	limit  int64  // lateness that counts
+	out    []byte                   // verdicts to be sent
+	limit  int64                    // lateness that counts
+	change atomic.Pointer[Settings] // to be taken over with the next packets; nil: none
 
 	packets, lost, overflow, duplicated, late atomic.Uint64
 	lateness, worst                           atomic.Int64
@@ -36,7 +37,7 @@ func openLine(l Line) (*line, error) {
 		return nil, fmt.Errorf("link %s: %w", l.Name, err)
 	}
 	at := &line{
-		Line: l, socket: s, inject: -1, shaper: newShaper(l.Settings, l.Seed), queue: newQueue(l.Settings.unordered()),
+		Line: l, socket: s, inject: -1, shaper: newShaper(l.Settings, l.Seed), queue: newQueue(l.Settings.mayReorder()),
 		limit: int64(l.Settings.Late()),
 	}
 	if l.Settings.Duplicate > 0 {
@@ -75,6 +76,10 @@ func (l *line) run() error {
 // take reads the packets that have come. They are due from when they came, not
 // from when they were read.
 func (l *line) take() error {
+	if s := l.change.Swap(nil); s != nil {
+		l.shaper.Delay, l.shaper.Jitter, l.shaper.Loss, l.shaper.Rate = s.Delay, s.Jitter, s.Loss, s.Rate
+		l.limit = int64(s.Late())
+	}
 	now := clock(unix.CLOCK_MONOTONIC)
 	offset := clock(unix.CLOCK_REALTIME) - now
 	return l.socket.read(func(p packet) {

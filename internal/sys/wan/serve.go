@@ -9,7 +9,8 @@ import (
 
 // Serve is the delay line's process: it reads its lines from in, as a JSON
 // list, says Ready, and then answers every question with the Stats of all lines
-// as a JSON list. It ends with its input; any failure ends it with an error.
+// as a JSON list, after having changed the lines that the question says. It ends
+// with its input; any failure ends it with an error.
 func Serve(in io.Reader, out io.Writer) error {
 	input, output := json.NewDecoder(in), json.NewEncoder(out)
 	var wanted []Line
@@ -48,9 +49,17 @@ func open(wanted []Line) (lines []*line, ready Ready, err error) {
 	return lines, ready, nil
 }
 
-// question is what the lab asks; there is one.
+// question is what the lab asks.
 type question struct {
-	Stats bool `json:"stats"`
+	Change []Change `json:"change,omitempty"`
+}
+
+// Change gives a line other settings. What is on its way already arrives when
+// it would have; where packets keep their order, none overtakes it. Duplicate,
+// Overtake and Reorder stay as they were.
+type Change struct {
+	Name     string   `json:"name"`
+	Settings Settings `json:"settings"`
 }
 
 func answer(input *json.Decoder, output *json.Encoder, lines []*line) error {
@@ -63,6 +72,11 @@ func answer(input *json.Decoder, output *json.Encoder, lines []*line) error {
 		}
 		all := make([]Stats, len(lines))
 		for i, l := range lines {
+			for _, c := range q.Change {
+				if c.Name == l.Name {
+					l.change.Store(&c.Settings)
+				}
+			}
 			all[i] = l.stats()
 		}
 		if err := output.Encode(all); err != nil {
@@ -95,8 +109,16 @@ func Dial(stream io.ReadWriter, lines []Line) (*Client, Ready, error) {
 }
 
 // Stats asks what the lines have counted. One question at a time.
-func (c *Client) Stats() ([]Stats, error) {
-	if err := c.out.Encode(question{Stats: true}); err != nil {
+func (c *Client) Stats() ([]Stats, error) { return c.ask(question{}) }
+
+// Change gives lines other settings, from the next packet on.
+func (c *Client) Change(changes []Change) error {
+	_, err := c.ask(question{Change: changes})
+	return err
+}
+
+func (c *Client) ask(q question) ([]Stats, error) {
+	if err := c.out.Encode(q); err != nil {
 		return nil, fmt.Errorf("asking the delay line: %w", err)
 	}
 	var all []Stats

@@ -48,6 +48,9 @@ func (s Settings) Single() bool {
 // unordered says whether packets may leave in another order than they came.
 func (s Settings) unordered() bool { return s.Reorder && s.Jitter > 0 || s.Overtake > 0 }
 
+// mayReorder says whether packets may, or might after a change.
+func (s Settings) mayReorder() bool { return s.Reorder || s.Overtake > 0 }
+
 // Line is one direction of a link for the delay line: what comes from a queue
 // of the kernel.
 type Line struct {

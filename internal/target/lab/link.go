@@ -91,7 +91,7 @@ func (s *site) probeLinks(ctx context.Context) error {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			o, err := s.probeLink(ctx, w)
+			o, err := s.probeLink(ctx, w, usualProbes)
 			l.states[i] = model.LinkState{From: w.from, To: w.to, Link: w.link, Means: l.means, Observed: o}
 			if err != nil {
 				errs[i] = fmt.Errorf("measuring the link %s to %s: %w", w.from, w.to, err)
@@ -102,9 +102,11 @@ func (s *site) probeLinks(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (s *site) probeLink(ctx context.Context, w direction) (model.LinkObserved, error) {
+// usualProbes are how many datagrams a direction is measured with at first.
+const usualProbes = 200
+
+func (s *site) probeLink(ctx context.Context, w direction, count int) (model.LinkObserved, error) {
 	const (
-		count = 200
 		bytes = 64
 		gap   = 2 * time.Millisecond
 		more  = 2 * time.Second

@@ -52,8 +52,9 @@ type links struct {
 	process *sys.Process // of the delay line; nil: none
 	group   *sys.Cgroup
 	log     *ring
-	mu      sync.Mutex // of client
+	mu      sync.Mutex // of client and changed
 	client  *wan.Client
+	changed map[int]model.Link // by index of ways: those that are not as planned
 	// asked says that the process has been told to end.
 	asked bool
 }
@@ -64,6 +65,8 @@ type direction struct {
 	from, to string // the link's ends
 	link     model.Link
 	pairs    [][2]int
+	// classes are, by pair, which of the port's queues it has, with netem.
+	classes []int
 	// nodes are two that the direction joins, for probes.
 	nodes [2]int
 }
@@ -245,8 +248,10 @@ func tryNetem() error { return errors.Join(sys.TryQdisc("netem"), sys.TryQdisc("
 func (s *site) useNetem() error {
 	at := make([][]sys.Discipline, s.links.count)
 	var crossings []nft.Crossing
-	for _, w := range s.links.ways {
+	for i := range s.links.ways {
+		w := &s.links.ways[i]
 		for _, p := range w.pairs {
+			w.classes = append(w.classes, len(at[p[1]]))
 			crossings = append(crossings, nft.Crossing{In: wanPort(p[0]), Out: wanPort(p[1]), Priority: sys.ClassPriority(len(at[p[1]]))})
 			at[p[1]] = append(at[p[1]], wan.Discipline(w.settings()))
 		}
