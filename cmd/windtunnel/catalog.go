@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/app/bookinfo"
 	"github.com/windtunnel/windtunnel/internal/app/echo"
 	"github.com/windtunnel/windtunnel/internal/app/graph"
 	"github.com/windtunnel/windtunnel/internal/app/nginx"
@@ -69,9 +70,11 @@ func catalog(runtimeDir string) cli.Catalog {
 			echo.Plugin(),
 			nginx.Plugin(),
 			graph.Plugin(),
+			bookinfo.Plugin(),
 		},
 		AppServers: map[string]cli.AppServer{
-			graph.Name: graph.Serve,
+			graph.Name:    graph.Serve,
+			bookinfo.Name: bookinfo.Serve,
 		},
 		Protocols: agent.Protocols{
 			http1.Plugin(),
