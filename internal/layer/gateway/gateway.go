@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -138,12 +139,7 @@ func (l *Layer) plan(s model.Site) ([]*gateway, error) {
 // is no service's has no cluster, and its connection is closed.
 func (l *Layer) bootstrap(g *gateway) proxy.Object {
 	var clusters proxy.List
-	names := []string{}
-	for name := range g.services {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(g.services)) {
 		c := proxy.Object{
 			"name": name, "type": "STATIC", "lb_policy": "LEAST_REQUEST", "connect_timeout": "10s", "circuit_breakers": proxy.Unlimited(),
 			"load_assignment": proxy.Static(name, g.services[name]),
@@ -162,7 +158,7 @@ func (l *Layer) bootstrap(g *gateway) proxy.Object {
 			"filter_chains": proxy.List{proxy.Object{
 				"filter_chain_match": proxy.Object{"transport_protocol": "tls"},
 				"filters": proxy.List{
-					proxy.Extension(sniCluster, "envoy.extensions.filters.network.sni_cluster.v3.SniCluster", proxy.Object{}),
+					proxy.Extension("envoy.filters.network.sni_cluster", sniMessage, proxy.Object{}),
 					proxy.TCPProxy(Name, "BlackHoleCluster", nil),
 				},
 			}},
@@ -172,7 +168,7 @@ func (l *Layer) bootstrap(g *gateway) proxy.Object {
 
 const (
 	listener   = "cross-network-gateway"
-	sniCluster = "envoy.filters.network.sni_cluster"
+	sniMessage = "envoy.extensions.filters.network.sni_cluster.v3.SniCluster"
 )
 
 // each does something with all gateways at once.

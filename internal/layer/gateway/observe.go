@@ -71,9 +71,9 @@ func (g *gateway) level(ctx context.Context) (string, error) {
 		return "", err
 	}
 	switch {
-	case bytes.Contains(dump, []byte("DownstreamTlsContext")):
+	case bytes.Contains(dump, []byte("type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext")):
 		return "TLS ended", nil
-	case bytes.Contains(dump, []byte(sniCluster)):
+	case bytes.Contains(dump, []byte("type.googleapis.com/"+sniMessage)):
 		return level, nil
 	}
 	return "unknown", nil
