@@ -9,6 +9,9 @@ import (
 // as a user-space tunnel does.
 const ComponentNetwork Component = "network"
 
+// ComponentController is the account of what tells switches what to do.
+const ComponentController Component = "controller"
+
 // Keys of the facts of network layers.
 const (
 	// FactEncapsulation is what the underlay carries pods' packets in. Only the
