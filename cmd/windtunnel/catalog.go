@@ -20,6 +20,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/driver/vegeta"
 	"github.com/windtunnel/windtunnel/internal/driver/wrk"
 	"github.com/windtunnel/windtunnel/internal/driver/wrk2"
+	"github.com/windtunnel/windtunnel/internal/fault/cpu"
 	"github.com/windtunnel/windtunnel/internal/fault/kill"
 	"github.com/windtunnel/windtunnel/internal/fault/link"
 	"github.com/windtunnel/windtunnel/internal/fault/null"
@@ -27,6 +28,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/fault/stall"
 	"github.com/windtunnel/windtunnel/internal/layer/bridge"
 	"github.com/windtunnel/windtunnel/internal/layer/envoy"
+	"github.com/windtunnel/windtunnel/internal/layer/gateway"
 	"github.com/windtunnel/windtunnel/internal/layer/geneve"
 	"github.com/windtunnel/windtunnel/internal/layer/gre"
 	"github.com/windtunnel/windtunnel/internal/layer/ipip"
@@ -96,6 +98,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			wrk2.Plugin(),
 		},
 		Faults: []model.Plugin[model.Fault]{
+			cpu.Plugin(),
 			kill.Plugin(),
 			link.Plugin(),
 			null.Plugin(),
@@ -119,6 +122,7 @@ func catalog(runtimeDir string) cli.Catalog {
 		Witness:   wire.Witness{},
 		DelayLine: lab.ServeDelayLine,
 		WireGuard: userspace.Serve,
+		BurnCPU:   cpu.Burn,
 		Echo:      serveEcho,
 	}
 	c.StudyFiles = studies.Files()
@@ -146,6 +150,7 @@ func layers() []model.Plugin[model.Layer] {
 		wireguard.Plugin(),
 		policy.Plugin(),
 		nftservice.Plugin(),
+		gateway.Plugin(proxy.Find),
 		envoy.Plugin(proxy.Find),
 	}
 }

@@ -68,6 +68,8 @@ type Catalog struct {
 	DelayLine func(in io.Reader, out io.Writer) error
 	// WireGuard carries a node's packets until its input ends.
 	WireGuard func(in io.Reader, out io.Writer) error
+	// BurnCPU burns CPU time with so many threads until its input ends.
+	BurnCPU func(threads string, in io.Reader, out io.Writer) error
 }
 
 // Format is a report format.
@@ -177,7 +179,7 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
 		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.transferCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(),
+		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.burnCommand(),
 	)
 	for _, c := range root.Commands() {
 		c.Args = inputError(c.Args)

@@ -246,7 +246,7 @@ func absent(o *model.Outcome, part string) (float64, error) {
 
 func belongs(component, part string) bool {
 	if part == "total" {
-		return component != string(model.ComponentGenerator)
+		return component != string(model.ComponentGenerator) && component != string(model.ComponentFault)
 	}
 	return component == part
 }

@@ -1,0 +1,98 @@
+package cpu_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/windtunnel/windtunnel/internal/fault/cpu"
+	"github.com/windtunnel/windtunnel/internal/labtest"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+func TestMain(m *testing.M) {
+	labtest.Main(m, labtest.Commands{labtest.CommandServe: labtest.Serve, cpu.Command: burn})
+}
+
+func burn(args []string) int {
+	if err := cpu.Burn(args[0], os.Stdin, os.Stdout); err != nil {
+		return 1
+	}
+	return 0
+}
+
+func fault(t *testing.T, config string) model.Fault {
+	t.Helper()
+	f, err := cpu.Plugin().New(json.RawMessage(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]string{"pod": `{"pods": ["server-1"]}`, "node": `{"nodes": ["node-1"], "threads": 2}`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			labtest.Fault(t, labtest.FaultSuite{New: func(t *testing.T) model.Fault { t.Helper(); return fault(t, config) }})
+		})
+	}
+}
+
+// What it says that it takes it must really take.
+func TestMeasuredBack(t *testing.T) {
+	t.Parallel()
+	site := labtest.TwoNodes(t)
+	f := fault(t, `{"pods": ["server-0"], "threads": 1}`)
+	heal, err := f.Inject(t.Context(), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	observer, ok := f.(model.FaultObserver)
+	if !ok {
+		t.Fatal("it does not observe")
+	}
+	facts, err := observer.Observe(t.Context(), site)
+	if err != nil || len(facts) != 1 || facts[0].Key != "CPU time taken in pod server-0" {
+		t.Fatalf("%+v, %v", facts, err)
+	}
+	var threads int
+	var cores float64
+	if _, err := fmt.Sscanf(facts[0].Value, "asked %d threads; observed %f cores", &threads, &cores); err != nil || threads != 1 || cores <= 0 || cores > 1.1 {
+		t.Errorf("%q: %v", facts[0].Value, err)
+	}
+	if err := heal(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBurn(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	if err := cpu.Burn("1", strings.NewReader("\n\n"), &out); err != nil || strings.Count(out.String(), `"cpu_ns"`) != 2 {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	for _, threads := range []string{"", "0", "257", "x"} {
+		if err := cpu.Burn(threads, strings.NewReader(""), &out); err == nil {
+			t.Errorf("%q threads are taken", threads)
+		}
+	}
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for config, want := range map[string]string{
+		`{}`:                            "names nothing",
+		`{"pods": ["a"], "threads": 0}`: "threads is 0",
+		`{"pods": "a"}`:                 "reading",
+		`{"regions": ["a"]}`:            "unknown field",
+	} {
+		if _, err := cpu.Plugin().New(json.RawMessage(config)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", config, err, want)
+		}
+	}
+}
