@@ -18,20 +18,20 @@ import (
 
 // Config is a study file.
 type Config struct {
-	APIVersion string            `json:"apiVersion" jsonschema:"enum=windtunnel/v1" jsonschema_description:"Version of the study format."`
-	Kind       string            `json:"kind" jsonschema:"enum=Study" jsonschema_description:"Always Study."`
-	Metadata   MetadataConfig    `json:"metadata" jsonschema_description:"What the study is called."`
-	Question   string            `json:"question" jsonschema:"minLength=1" jsonschema_description:"The question that the study answers, in one sentence."`
-	Target     TargetConfig      `json:"target,omitzero" default:"lab" jsonschema_description:"Where trials run. lab: this host. kube: real clusters of the kubeconfig."`
-	Topology   TopologyConfig    `json:"topology,omitzero" default:"{preset: two-nodes}" jsonschema_description:"Where pods are: a preset, or regions spelled out."`
-	App        AppConfig         `json:"app" jsonschema_description:"What is under load."`
-	Baseline   Name              `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
-	Variants   []VariantConfig   `json:"variants" jsonschema:"minItems=1" jsonschema_description:"The systems under test."`
-	Loads      []LoadConfig      `json:"loads" jsonschema:"minItems=1" jsonschema_description:"Who sends what to where. Every variant meets every load."`
-	Faults     []FaultConfig     `json:"faults,omitempty" jsonschema_description:"Scenarios of harm, each a timeline, for loads that name them."`
-	Design     DesignConfig      `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
-	Gates      []string          `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
-	Published  []PublishedConfig `json:"published,omitempty" jsonschema:"maxItems=20" jsonschema_description:"What other sources say: tables and claims that the report sets beside the results."`
+	APIVersion string                 `json:"apiVersion" jsonschema:"enum=windtunnel/v1" jsonschema_description:"Version of the study format."`
+	Kind       string                 `json:"kind" jsonschema:"enum=Study" jsonschema_description:"Always Study."`
+	Metadata   MetadataConfig         `json:"metadata" jsonschema_description:"What the study is called."`
+	Question   string                 `json:"question" jsonschema:"minLength=1" jsonschema_description:"The question that the study answers, in one sentence."`
+	Target     TargetConfig           `json:"target,omitzero" default:"lab" jsonschema_description:"Where trials run. lab: this host. kube: real clusters of the kubeconfig."`
+	Topology   TopologyConfig         `json:"topology,omitzero" default:"{preset: two-nodes}" jsonschema_description:"Where pods are: a preset, or regions spelled out."`
+	App        AppConfig              `json:"app" jsonschema_description:"What is under load."`
+	Baseline   Name                   `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
+	Variants   Crossed[VariantConfig] `json:"variants" jsonschema:"minItems=1" jsonschema_description:"The systems under test."`
+	Loads      Crossed[LoadConfig]    `json:"loads" jsonschema:"minItems=1" jsonschema_description:"Who sends what to where. Every variant meets every load."`
+	Faults     []FaultConfig          `json:"faults,omitempty" jsonschema_description:"Scenarios of harm, each a timeline, for loads that name them."`
+	Design     DesignConfig           `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
+	Gates      []string               `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
+	Published  []PublishedConfig      `json:"published,omitempty" jsonschema:"maxItems=20" jsonschema_description:"What other sources say: tables and claims that the report sets beside the results."`
 }
 
 // MetadataConfig names a study.
@@ -111,6 +111,9 @@ type AppConfig struct {
 type VariantConfig struct {
 	Name  Name          `json:"name" jsonschema_description:"Unique; control is reserved for the A/A control."`
 	Stack []LayerConfig `json:"stack" jsonschema_description:"The layers, bottom up. []: pods talk to pods directly."`
+	// Matrix and Except are gone when the entry is decoded: it has been expanded.
+	Matrix MatrixConfig   `json:"matrix,omitzero" jsonschema_description:"Factors and their levels: the entry is expanded into a variant of each combination, with the levels in place of <FACTOR>. Levels are a list, or a mapping of names to values."`
+	Except []ExceptConfig `json:"except,omitempty" jsonschema_description:"Combinations of the matrix that are left out."`
 	// Targets are those on which the variant runs.
 	Targets []string `json:"targets,omitempty" jsonschema:"minItems=1" jsonschema_description:"Targets on which the variant runs; on others it is left out, and the report says so. If absent: all."`
 }
@@ -124,26 +127,28 @@ type LayerConfig struct {
 
 // LoadConfig says who sends what to where. Further keys belong to the protocol.
 type LoadConfig struct {
-	Name        Name       `json:"name" jsonschema_description:"Unique among loads."`
-	Protocol    string     `json:"protocol" jsonschema_description:"What is spoken."`
-	Model       string     `json:"model" jsonschema:"enum=open,enum=closed" jsonschema_description:"open: requests are sent by the clock, at rate, whatever the system does. closed: each connection sends when its answer has come in; such a load cannot see queueing."`
-	Rate        RateConfig `json:"rate,omitzero" jsonschema_description:"Requests per second over all connections, e.g. 2000/s; or one that changes, is replayed, depends on another load's result or is searched for. Open loop only."`
-	Arrivals    string     `json:"arrivals,omitempty" default:"constant" jsonschema:"enum=constant,enum=poisson" jsonschema_description:"constant: requests are evenly spaced. poisson: at random times with the same mean, as many independent users would send; in a closed loop think times are then exponential."`
-	Burst       int        `json:"burst,omitempty" default:"1" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many requests are due together, at the same mean rate. Open loop only."`
-	Think       Duration   `json:"think,omitempty" jsonschema_description:"How long each connection rests between an answer and its next request. Closed loop only."`
-	Pace        Rate       `json:"pace,omitempty" jsonschema_description:"The most requests per second over all connections. Closed loop only."`
-	Connections int        `json:"connections,omitempty" default:"32" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Number of connections, over all pods that send."`
-	Duration    Duration   `json:"duration,omitempty" default:"10s" jsonschema_description:"Length of the measured window."`
-	Timeout     Duration   `json:"timeout,omitempty" default:"5s" jsonschema_description:"How long one request may take from when it was sent."`
-	WhenBlocked string     `json:"when_blocked,omitempty" default:"wait" jsonschema:"enum=wait,enum=drop" jsonschema_description:"What becomes of a request that is due when no connection is free. wait: it waits, and its response time counts on. drop: it is given up at once and counted as unsent. Open loop only."`
-	Coalesce    Duration   `json:"coalesce,omitempty" jsonschema_description:"Requests that are due within so long may be sent together: less CPU of the generator, but they come in less evenly."`
-	Spin        Duration   `json:"spin,omitempty" jsonschema_description:"How long before a request is due the generator watches the clock instead of sleeping: less lateness, for a core of its own."`
-	TLS         *TLSConfig `json:"tls,omitempty" jsonschema_description:"Connections are secured by TLS. If absent: in the clear."`
-	Driver      string     `json:"driver,omitempty" jsonschema_description:"The outside tool that sends. If absent: our own engine."`
-	Program     string     `json:"program,omitempty" jsonschema_description:"Path of the outside tool. If absent: it is looked for."`
-	From        Pods       `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends, or a list of pods that share the load."`
-	To          string     `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers. If the topology has no service server: its first."`
-	Fault       string     `json:"fault,omitempty" jsonschema_description:"The scenario of faults under which the load runs. If absent: none."`
+	Name        Name           `json:"name" jsonschema_description:"Unique among loads."`
+	Protocol    string         `json:"protocol" jsonschema_description:"What is spoken."`
+	Model       string         `json:"model" jsonschema:"enum=open,enum=closed" jsonschema_description:"open: requests are sent by the clock, at rate, whatever the system does. closed: each connection sends when its answer has come in; such a load cannot see queueing."`
+	Rate        RateConfig     `json:"rate,omitzero" jsonschema_description:"Requests per second over all connections, e.g. 2000/s; or one that changes, is replayed, depends on another load's result or is searched for. Open loop only."`
+	Arrivals    string         `json:"arrivals,omitempty" default:"constant" jsonschema:"enum=constant,enum=poisson" jsonschema_description:"constant: requests are evenly spaced. poisson: at random times with the same mean, as many independent users would send; in a closed loop think times are then exponential."`
+	Burst       int            `json:"burst,omitempty" default:"1" jsonschema:"minimum=1,maximum=10000" jsonschema_description:"How many requests are due together, at the same mean rate. Open loop only."`
+	Think       Duration       `json:"think,omitempty" jsonschema_description:"How long each connection rests between an answer and its next request. Closed loop only."`
+	Pace        Rate           `json:"pace,omitempty" jsonschema_description:"The most requests per second over all connections. Closed loop only."`
+	Connections int            `json:"connections,omitempty" default:"32" jsonschema:"minimum=1,maximum=65536" jsonschema_description:"Number of connections, over all pods that send."`
+	Duration    Duration       `json:"duration,omitempty" default:"10s" jsonschema_description:"Length of the measured window."`
+	Timeout     Duration       `json:"timeout,omitempty" default:"5s" jsonschema_description:"How long one request may take from when it was sent."`
+	WhenBlocked string         `json:"when_blocked,omitempty" default:"wait" jsonschema:"enum=wait,enum=drop" jsonschema_description:"What becomes of a request that is due when no connection is free. wait: it waits, and its response time counts on. drop: it is given up at once and counted as unsent. Open loop only."`
+	Coalesce    Duration       `json:"coalesce,omitempty" jsonschema_description:"Requests that are due within so long may be sent together: less CPU of the generator, but they come in less evenly."`
+	Spin        Duration       `json:"spin,omitempty" jsonschema_description:"How long before a request is due the generator watches the clock instead of sleeping: less lateness, for a core of its own."`
+	TLS         *TLSConfig     `json:"tls,omitempty" jsonschema_description:"Connections are secured by TLS. If absent: in the clear."`
+	Driver      string         `json:"driver,omitempty" jsonschema_description:"The outside tool that sends. If absent: our own engine."`
+	Program     string         `json:"program,omitempty" jsonschema_description:"Path of the outside tool. If absent: it is looked for."`
+	From        Pods           `json:"from,omitempty" default:"client" jsonschema_description:"The pod that sends, or a list of pods that share the load."`
+	To          string         `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers. If the topology has no service server: its first."`
+	Matrix      MatrixConfig   `json:"matrix,omitzero" jsonschema_description:"Factors and their levels: the entry is expanded into a load of each combination, with the levels in place of <FACTOR>. Levels are a list, or a mapping of names to values."`
+	Except      []ExceptConfig `json:"except,omitempty" jsonschema_description:"Combinations of the matrix that are left out."`
+	Fault       string         `json:"fault,omitempty" jsonschema_description:"The scenario of faults under which the load runs. If absent: none."`
 
 	rest *yaml.Node // the protocol's keys
 }

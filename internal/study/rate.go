@@ -48,7 +48,7 @@ type ShareConfig struct {
 
 // SearchConfig looks for the highest rate that holds.
 type SearchConfig struct {
-	Highest   Texts    `json:"highest" jsonschema_description:"A condition on the load's result, or several, e.g. response.p99 < 20ms. Unless one is about success, success >= 99.9% is added."`
+	Highest   Texts    `json:"highest" jsonschema_description:"A condition on the load's result, or several, e.g. response.p99 < 20ms. Unless one is about success or loss, success >= 99.9% is added."`
 	From      Rate     `json:"from,omitempty" default:"100/s" jsonschema_description:"The lowest rate that is tried."`
 	To        Rate     `json:"to,omitempty" default:"100000/s" jsonschema_description:"The highest rate that is tried."`
 	Precision Percent  `json:"precision,omitempty" default:"5%" jsonschema_description:"How close the rate that holds and one that does not must come; 0.5% to 50%."`

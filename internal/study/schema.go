@@ -28,6 +28,8 @@ func Schema(known Known) ([]byte, error) {
 	}
 	enum(child(s, "target").AnyOf[0], known.Targets)
 	enum(items(child(s, "variants"), "targets").Items, known.Targets)
+	items(child(s, "variants"), "stack").Items = layers(known.Layers)
+	allowFactors(s)
 	if err := setLoads(s, known.Protocols); err != nil {
 		return nil, err
 	}
@@ -36,7 +38,6 @@ func Schema(known Known) ([]byte, error) {
 	if err := setApps(s, known.Apps); err != nil {
 		return nil, err
 	}
-	items(child(s, "variants"), "stack").Items = layers(known.Layers)
 	raw, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("writing the schema of study files: %w", err)

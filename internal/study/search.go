@@ -9,7 +9,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// successFloor is asked of every search that says nothing of success: a system
+// successFloor is asked of every search that says nothing of success or loss: a system
 // that refuses most requests may well answer the others fast.
 const successFloor = "success >= 99.9%"
 
@@ -29,7 +29,10 @@ func (b *builder) search(l *model.Load, f SearchConfig, path string) {
 	check("to", s.To > s.From || b.bad[path+".from"], fmt.Sprintf("%g/s is not above from, which is %g/s", s.To, s.From))
 	check("from", s.From*s.Probe.Seconds() >= 1 || s.Probe == 0, fmt.Sprintf("comes to less than one request in a probe of %s", s.Probe))
 	texts := slices.Clone(f.Highest)
-	if !slices.ContainsFunc(texts, func(t string) bool { return strings.HasPrefix(strings.TrimSpace(t), "success") }) {
+	if !slices.ContainsFunc(texts, func(t string) bool {
+		t = strings.TrimSpace(t)
+		return strings.HasPrefix(t, "success") || strings.HasPrefix(t, "loss")
+	}) {
 		texts = append(texts, successFloor)
 	}
 	for i, text := range texts {
@@ -56,7 +59,8 @@ func (b *builder) objective(text, path string) (o model.Objective, ok bool) {
 	}
 	o = model.Objective{Text: strings.TrimSpace(text), Metric: m[1], Op: m[2]}
 	known := slices.DeleteFunc(slices.Clone(b.known.Metrics), func(name string) bool {
-		return strings.HasPrefix(name, "cpu.") || strings.HasPrefix(name, "memory.") || name == "rate.highest"
+		return strings.HasPrefix(name, "cpu.") || strings.HasPrefix(name, "memory.") ||
+			slices.Contains([]string{"rate.highest", "efficiency", "fragments"}, name)
 	})
 	if !b.oneOf(path, "metric of a probe", o.Metric, known) {
 		return o, false
