@@ -9,6 +9,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/app/echo"
 	"github.com/windtunnel/windtunnel/internal/app/graph"
 	"github.com/windtunnel/windtunnel/internal/app/nginx"
+	"github.com/windtunnel/windtunnel/internal/app/todos"
 	"github.com/windtunnel/windtunnel/internal/cli"
 	"github.com/windtunnel/windtunnel/internal/driver"
 	"github.com/windtunnel/windtunnel/internal/driver/fortio"
@@ -25,7 +26,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/fault/link"
 	"github.com/windtunnel/windtunnel/internal/fault/null"
 	"github.com/windtunnel/windtunnel/internal/fault/partition"
+	"github.com/windtunnel/windtunnel/internal/fault/server"
 	"github.com/windtunnel/windtunnel/internal/fault/stall"
+	"github.com/windtunnel/windtunnel/internal/layer/anycast"
 	"github.com/windtunnel/windtunnel/internal/layer/bridge"
 	"github.com/windtunnel/windtunnel/internal/layer/envoy"
 	"github.com/windtunnel/windtunnel/internal/layer/gateway"
@@ -73,10 +76,12 @@ func catalog(runtimeDir string) cli.Catalog {
 			nginx.Plugin(),
 			graph.Plugin(),
 			bookinfo.Plugin(),
+			todos.Plugin(),
 		},
 		AppServers: map[string]cli.AppServer{
 			graph.Name:    graph.Serve,
 			bookinfo.Name: bookinfo.Serve,
+			todos.Name:    todos.Serve,
 		},
 		Protocols: agent.Protocols{
 			http1.Plugin(),
@@ -103,6 +108,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			link.Plugin(),
 			null.Plugin(),
 			partition.Plugin(),
+			server.Plugin(),
 			stall.Plugin(),
 		},
 		Formats: []cli.Format{
@@ -134,7 +140,7 @@ func catalog(runtimeDir string) cli.Catalog {
 
 func serveEcho(ctx context.Context, o cli.EchoOptions) error {
 	plant := echo.Plant{Delay: o.PlantDelay, Fail: o.PlantFail, Burn: o.PlantBurn}
-	return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant})
+	return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant, Impairable: o.Impairable})
 }
 
 // layers are those of stacks, network layers first.
@@ -150,6 +156,7 @@ func layers() []model.Plugin[model.Layer] {
 		wireguard.Plugin(),
 		policy.Plugin(),
 		nftservice.Plugin(),
+		anycast.Plugin(proxy.Find),
 		gateway.Plugin(proxy.Find),
 		envoy.Plugin(proxy.Find),
 	}
