@@ -319,6 +319,7 @@ const (
 	FactWireProtocol = "protocol on the wire"
 	FactMTLS         = "mTLS"
 	FactPeer         = "peer identity"
+	FactHops         = "path of hops"
 	FactLevel        = "protocol level"
 	FactProxies      = "proxies in the path"
 	FactRetries      = "retries"

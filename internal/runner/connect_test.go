@@ -116,3 +116,12 @@ func TestEntry(t *testing.T) {
 		}
 	}
 }
+
+func TestHopsAreAFact(t *testing.T) {
+	t.Parallel()
+	got := answers(model.Ready{Headers: map[string]string{"x-windtunnel-hops": "front-0,back-1"}})
+	want := model.Ledger{{Layer: "app", Key: "path of hops", Value: "front-0,back-1", Source: model.SourceAnswer}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -229,6 +229,9 @@ func answers(r model.Ready) model.Ledger {
 	if peer := peerURI(r.Headers["x-windtunnel-peer"]); peer != "" {
 		l = append(l, model.Fact{Layer: "app", Key: model.FactPeer, Value: peer, Source: model.SourceAnswer})
 	}
+	if hops := r.Headers["x-windtunnel-hops"]; hops != "" {
+		l = append(l, model.Fact{Layer: "app", Key: model.FactHops, Value: hops, Source: model.SourceAnswer})
+	}
 	if server := r.Headers["server"]; server != "" {
 		l = append(l, model.Fact{Layer: "app", Key: "server header", Value: server, Source: model.SourceAnswer})
 	}
