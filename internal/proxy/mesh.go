@@ -46,4 +46,6 @@ func (p Profile) ServerName(svc model.Service) string {
 }
 
 // KumaService is the name that Kuma gives a Service of Kubernetes.
-func KumaService(svc model.Service) string { return fmt.Sprintf("%s_default_svc_%d", svc.Name, svc.Port) }
+func KumaService(svc model.Service) string {
+	return fmt.Sprintf("%s_default_svc_%d", svc.Name, svc.Port)
+}

@@ -42,20 +42,24 @@ func TestParse(t *testing.T) {
 			Config{
 				Profile: proxy.Istio, MTLS: Permissive, LoadBalancing: LeastRequest, TCP: []string{"redis"}, ClusterLocal: []string{"redis"},
 				Options: proxy.Options{Concurrency: 4, Path: "/e", CPU: 0.5, Memory: 1},
-			}, "",
+			},
+			"",
 		},
 		"locality has outlier detection": {
 			`{"load_balancing": "locality", "failover": {"a": "b"}}`,
-			Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: Locality, Outlier: &outlier, Failover: map[string]string{"a": "b"}, Options: two}, "",
+			Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: Locality, Outlier: &outlier, Failover: map[string]string{"a": "b"}, Options: two},
+			"",
 		},
 		"GEO's outlier detection": {
 			`{"load_balancing": "round-robin", "outlier_detection": {"consecutive_5xx_errors": 1, "interval": "1s", "base_ejection_time": "2s",
 			"split_external_local_origin_errors": true, "consecutive_local_origin_failures": 10}}`,
-			Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: RoundRobin, Outlier: &quick, Options: two}, "",
+			Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: RoundRobin, Outlier: &quick, Options: two},
+			"",
 		},
 		"Kuma": {
 			`{"profile": "kuma", "protocol": "tcp"}`,
-			Config{Profile: proxy.Kuma, MTLS: Strict, LoadBalancing: RoundRobin, Protocol: TCP, Options: two}, "",
+			Config{Profile: proxy.Kuma, MTLS: Strict, LoadBalancing: RoundRobin, Protocol: TCP, Options: two},
+			"",
 		},
 		"Kuma's silent default":  {`{"profile": "kuma"}`, Config{}, "protocol is missing"},
 		"another mesh":           {`{"profile": "linkerd"}`, Config{}, `profile is "linkerd"`},

@@ -25,7 +25,8 @@ func kumaRetryPolicy() object {
 // kumaVIP is the virtual address of the i-th service: in Kuma's 240.0.0.0/4,
 // which is nobody's, so that only a sidecar can know what is meant.
 func kumaVIP(i int) netip.Addr {
-	return netip.AddrFrom4([4]byte{240, byte(i >> 16), byte(i >> 8), byte(i)}) //nolint:gosec // the lab has fewer services than 2^24
+	n := i + 1
+	return netip.AddrFrom4([4]byte{240, byte(n >> 16), byte(n >> 8), byte(n)}) //nolint:gosec // there are fewer services than 2^24
 }
 
 // kumaLayer also is the address of services: Kuma's DNS gives clients one of
