@@ -301,25 +301,35 @@ func (*fabric) join(s *network.Site, n *network.Node) error {
 
 // control starts a controller.
 func (f *fabric) control(ctx context.Context, s *network.Site, n *network.Node, p plan) error {
+	process, err := controllerProcess(p)
+	if err != nil {
+		return err
+	}
+	s.OnUndo(func() error {
+		f.endRevived(context.WithoutCancel(ctx))
+		return nil
+	})
+	return f.start(ctx, s, n, process)
+}
+
+func controllerProcess(p plan) (model.Process, error) {
 	const file = "plan.json"
 	raw, err := json.Marshal(p)
 	if err != nil {
-		return fmt.Errorf("writing the controller's plan: %w", err)
+		return model.Process{}, fmt.Errorf("writing the controller's plan: %w", err)
 	}
-	s.OnUndo(func() error { return f.endRevived(context.WithoutCancel(ctx)) })
-	return f.start(ctx, s, n, model.Process{
+	return model.Process{
 		Name: Command, Component: model.ComponentController, Files: map[string][]byte{file: raw}, Command: []string{"{self}", Command, "{dir}/" + file},
-	})
+	}, nil
 }
 
 // endRevived ends controllers that a fault has killed and started again: they
-// are not those that were started here.
-func (f *fabric) endRevived(ctx context.Context) error {
-	if f.mortal == nil {
-		return nil
+// are not those that were started here. Mostly there are none, which is an
+// error to a fault and none here; the site's own end would end them, too.
+func (f *fabric) endRevived(ctx context.Context) {
+	if f.mortal != nil {
+		_, _, _ = f.mortal.KillComponent(ctx, model.ComponentController, nil)
 	}
-	_, _, err := f.mortal.KillComponent(ctx, model.ComponentController, nil)
-	return err
 }
 
 // until polls until something holds. A daemon that has ended ends the wait.
