@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -68,6 +69,8 @@ type Catalog struct {
 	DelayLine func(in io.Reader, out io.Writer) error
 	// WireGuard carries a node's packets until its input ends.
 	WireGuard func(in io.Reader, out io.Writer) error
+	// OpenFlow tells switches what to do until the context ends.
+	OpenFlow func(ctx context.Context, planFile string, log *slog.Logger) error
 	// BurnCPU burns CPU time with so many threads until its input ends.
 	BurnCPU func(threads string, in io.Reader, out io.Writer) error
 }
@@ -178,8 +181,8 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
-		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.transferCommand(), a.historyCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.burnCommand(),
+		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.transferCommand(), a.historyCommand(), a.topCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
+		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.openFlowCommand(), a.burnCommand(),
 	)
 	for _, c := range root.Commands() {
 		c.Args = inputError(c.Args)

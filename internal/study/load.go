@@ -101,7 +101,7 @@ func (b *builder) arrival(c LoadConfig, path string) {
 		if c.Think == 0 && c.Arrivals == "poisson" {
 			misplaced["arrivals"] = "needs a think time in a closed loop: that is what becomes random"
 		}
-	case b.given[rate] == nil && !b.bad[rate]:
+	case b.given[rate] == nil && !b.bad[rate] && b.given[path+".bitrate"] == nil: // which protocols of flows have instead
 		b.reject(rate, "is required in an open loop: requests per second, such as 2000/s")
 	}
 	for key, text := range misplaced {
