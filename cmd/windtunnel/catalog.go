@@ -22,6 +22,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/driver/wrk"
 	"github.com/windtunnel/windtunnel/internal/driver/wrk2"
 	"github.com/windtunnel/windtunnel/internal/fault/cpu"
+	"github.com/windtunnel/windtunnel/internal/fault/drain"
 	"github.com/windtunnel/windtunnel/internal/fault/kill"
 	"github.com/windtunnel/windtunnel/internal/fault/link"
 	"github.com/windtunnel/windtunnel/internal/fault/null"
@@ -37,6 +38,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/ipip"
 	"github.com/windtunnel/windtunnel/internal/layer/macvlan"
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
+	"github.com/windtunnel/windtunnel/internal/layer/ovs"
 	"github.com/windtunnel/windtunnel/internal/layer/policy"
 	"github.com/windtunnel/windtunnel/internal/layer/routed"
 	"github.com/windtunnel/windtunnel/internal/layer/vxlan"
@@ -104,6 +106,7 @@ func catalog(runtimeDir string) cli.Catalog {
 		},
 		Faults: []model.Plugin[model.Fault]{
 			cpu.Plugin(),
+			drain.Plugin(),
 			kill.Plugin(),
 			link.Plugin(),
 			null.Plugin(),
@@ -128,6 +131,7 @@ func catalog(runtimeDir string) cli.Catalog {
 		Witness:   wire.Witness{},
 		DelayLine: lab.ServeDelayLine,
 		WireGuard: userspace.Serve,
+		OpenFlow:  ovs.Serve,
 		BurnCPU:   cpu.Burn,
 		Echo:      serveEcho,
 	}
@@ -154,6 +158,7 @@ func layers() []model.Plugin[model.Layer] {
 		gre.Plugin(),
 		geneve.Plugin(),
 		wireguard.Plugin(),
+		ovs.Plugin(),
 		policy.Plugin(),
 		nftservice.Plugin(),
 		anycast.Plugin(proxy.Find),

@@ -16,6 +16,8 @@ type EchoOptions struct {
 	PlantDelay time.Duration
 	PlantFail  float64 // share
 	PlantBurn  time.Duration
+	// Impairable lets the fault server change what is planted.
+	Impairable bool
 	Ready      func(net.Addr) // is told where it listens
 }
 
@@ -48,6 +50,8 @@ Every answer carries the header x-windtunnel-identity.`,
 	c.Flags().DurationVar(&o.PlantDelay, "plant-delay", 0, "`time` that every answer waits: an effect of a known size, to prove measurements by")
 	c.Flags().Float64Var(&o.PlantFail, "plant-fail", 0, "`share` of requests that are answered with status 503, from 0 to 1")
 	c.Flags().DurationVar(&o.PlantBurn, "plant-burn", 0, "CPU `time` that every request costs besides")
+	c.Flags().BoolVar(&o.Impairable, "impairable", false, "let processes of this network namespace change what is planted")
+	_ = c.Flags().MarkHidden("impairable") // there is such a flag
 	o.Ready = a.listening
 	return c
 }

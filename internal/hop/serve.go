@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windtunnel/windtunnel/internal/impair"
+	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
@@ -148,5 +150,19 @@ func Main(ctx context.Context, file string, what func(Job) (Handler, Pool, error
 	}
 	peers := NewPeers(j, pool)
 	defer peers.Close()
-	return Serve(ctx, j, peers, handler, nil)
+	suffers := impair.NewServer(model.Impairment{})
+	if err := suffers.Listen(ctx); err != nil {
+		return fmt.Errorf("%s: %w", j.App, err)
+	}
+	return Serve(ctx, j, peers, impaired(handler, suffers), nil)
+}
+
+// impaired is a server that the fault server can act on.
+func impaired(well Handler, suffers *impair.Server) Handler {
+	return func(ctx context.Context, e *Exchange) Answer {
+		if suffers.Meet() {
+			return Text(http.StatusServiceUnavailable, "made to fail\n")
+		}
+		return well(ctx, e)
+	}
 }

@@ -48,9 +48,21 @@ func (t *trial) harmsOf(l model.Load) (*harms, error) {
 		if err != nil {
 			return nil, fmt.Errorf("fault %s: %w", e.Fault.Kind, err)
 		}
+		if on, ok := f.(model.StackFault); ok {
+			f = on.OnStack(t.layers, t.kinds())
+		}
 		h.events = append(h.events, &harm{FaultRecord: model.FaultRecord{Event: e}, fault: f})
 	}
 	return h, nil
+}
+
+// kinds are the names of the stack's layers.
+func (t *trial) kinds() []string {
+	var all []string
+	for _, l := range t.variant.Stack {
+		all = append(all, l.Kind)
+	}
+	return all
 }
 
 // start lets all events take their course from when the window opens.

@@ -80,7 +80,7 @@ func (a App) start(ctx context.Context, s model.Site, name string, port uint16) 
 	}
 	_, err = pod.Start(ctx, model.Process{
 		Name: Name, Component: model.ComponentApp,
-		Command: append([]string{"{self}", "echo", "--listen", netip.AddrPortFrom(all, port).String(), "--identity", name}, a.planted[name].arguments()...),
+		Command: append([]string{"{self}", "echo", "--listen", netip.AddrPortFrom(all, port).String(), "--identity", name, "--impairable"}, a.planted[name].arguments()...),
 	})
 	return model.Backend{Pod: name, Identity: name, Addr: netip.AddrPortFrom(pod.Addr(), port)}, err
 }

@@ -288,7 +288,7 @@ func TestDeploy(t *testing.T) {
 		t.Errorf("endpoints (-want +got):\n%s", diff)
 	}
 	process := func(id string) model.Process {
-		return model.Process{Name: "echo", Component: model.ComponentApp, Command: []string{"{self}", "echo", "--listen", "0.0.0.0:8080", "--identity", id}}
+		return model.Process{Name: "echo", Component: model.ComponentApp, Command: []string{"{self}", "echo", "--listen", "0.0.0.0:8080", "--identity", id, "--impairable"}}
 	}
 	if diff := cmp.Diff(map[string]model.Process{"server-0": process("server-0"), "server-1": process("server-1")}, s.started); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+
+	"github.com/windtunnel/windtunnel/internal/impair"
 )
 
 // maxHeader bounds a request's header; its lines must each fit the reader.
@@ -20,7 +22,7 @@ type http1 struct {
 	in       *bufio.Reader
 	out      *bufio.Writer
 	identity string
-	plant    *plant
+	plant    *impair.Server
 	fixed    []byte // the whole answer to GET /
 	line     []byte // of the request: kept, as the reader overwrites it
 }
@@ -89,7 +91,7 @@ func (r *request) plain() bool {
 
 // answer writes the answer; that to a plain GET / is ready made.
 func (h *http1) answer(r *request) error {
-	fail := h.plant.meet()
+	fail := h.plant.Meet()
 	if r.plain() && !fail {
 		_, err := h.out.Write(h.fixed)
 		return err

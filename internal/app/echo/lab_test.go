@@ -22,6 +22,7 @@ func command(args []string) int {
 	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
 	flags.StringVar(&o.Listen, "listen", "", "")
 	flags.StringVar(&o.Identity, "identity", "", "")
+	flags.BoolVar(&o.Impairable, "impairable", false, "")
 	if flags.Parse(args) != nil {
 		return 2
 	}

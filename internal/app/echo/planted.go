@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -28,11 +27,7 @@ type Planted struct {
 }
 
 // Plant is what a server does to every request besides answering it.
-type Plant struct {
-	Delay time.Duration
-	Fail  float64 // share
-	Burn  time.Duration
-}
+type Plant model.Impairment
 
 const maxPlanted = 10 * time.Second
 
@@ -112,45 +107,4 @@ func (p Plant) arguments() []string {
 		all = append(all, "--plant-burn", p.Burn.String())
 	}
 	return all
-}
-
-// plant does to a server's requests what was planted; nil: nothing.
-type plant struct {
-	Plant
-
-	requests atomic.Uint64
-}
-
-func newPlant(p Plant) *plant {
-	if p == (Plant{}) {
-		return nil
-	}
-	return &plant{Plant: p}
-}
-
-// lastStretch of a delay is spent watching the clock: what wakes up a sleeper
-// takes some time of its own, which may not be part of the delay.
-const lastStretch = 100 * time.Microsecond
-
-// meet burns and delays, and says whether the request shall fail: exactly the
-// share, evenly spread, so that its true size is known of every window.
-func (p *plant) meet() (fail bool) {
-	if p == nil {
-		return false
-	}
-	began := time.Now()
-	watch(began.Add(p.Burn))
-	if rest := p.Delay - lastStretch; rest > 0 {
-		timer := time.NewTimer(rest)
-		<-timer.C
-	}
-	watch(began.Add(p.Burn + p.Delay))
-	n := p.requests.Add(1)
-	return uint64(float64(n)*p.Fail) > uint64(float64(n-1)*p.Fail)
-}
-
-// watch the clock until then.
-func watch(until time.Time) {
-	for time.Now().Before(until) {
-	}
 }

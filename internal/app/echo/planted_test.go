@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/windtunnel/windtunnel/internal/impair"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 func TestPlantedConfiguration(t *testing.T) {
@@ -116,17 +119,17 @@ func TestPlantedFailures(t *testing.T) {
 
 func TestPlantedDelayIsNeverTooShort(t *testing.T) {
 	t.Parallel()
-	p := newPlant(Plant{Delay: 3 * time.Millisecond, Burn: time.Millisecond})
+	p := impair.NewServer(model.Impairment{Delay: 3 * time.Millisecond, Burn: time.Millisecond})
 	for range 20 {
 		began := time.Now()
-		if p.meet() {
+		if p.Meet() {
 			t.Error("a request fails")
 		}
 		if took := time.Since(began); took < 4*time.Millisecond {
 			t.Errorf("took %s, want 4ms at least", took)
 		}
 	}
-	if newPlant(Plant{}).meet() {
+	if impair.NewServer(model.Impairment{}).Meet() {
 		t.Error("nothing planted fails a request")
 	}
 }

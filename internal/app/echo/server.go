@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/flow"
+	"github.com/windtunnel/windtunnel/internal/impair"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 // Options are what a server is started with.
@@ -22,6 +24,8 @@ type Options struct {
 	Listen   string // host:port; port 0 takes a free one
 	Identity string // stamped on every answer
 	Plant    Plant  // what is done to every request besides
+	// Impairable lets whoever is in its network namespace change Plant.
+	Impairable bool
 	// Ready, if set, is called with the address once the server listens.
 	Ready func(addr net.Addr)
 }
@@ -61,7 +65,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	s := &server{identity: o.Identity, h2: newHandover(ln.Addr()), clock: flow.NewClock(), plant: newPlant(o.Plant)}
+	s := &server{identity: o.Identity, h2: newHandover(ln.Addr()), clock: flow.NewClock(), plant: impair.NewServer(model.Impairment(o.Plant))}
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(ctx, func() { _ = ln.Close() }) // ends Accept
 	defer stop()
@@ -73,6 +77,11 @@ func Serve(ctx context.Context, o Options) error {
 	var connections sync.WaitGroup
 	defer connections.Wait()
 	defer cancel()
+	if o.Impairable {
+		if err := s.plant.Listen(ctx); err != nil {
+			return errors.Join(fmt.Errorf("echo: %w", err), ln.Close(), udp.Close())
+		}
+	}
 	connections.Go(func() { s.datagrams(ctx, udp) })
 	for {
 		c, err := ln.Accept()
@@ -108,7 +117,7 @@ type server struct {
 	h2       *handover
 	clock    flow.Clock
 	places   flow.Places
-	plant    *plant
+	plant    *impair.Server
 }
 
 // connection serves HTTP/1.1, or what else the client begins with: no HTTP/1.1
@@ -188,7 +197,7 @@ func (s *server) serveHTTP2() *http.Server {
 }
 
 func (s *server) answerHTTP2(w http.ResponseWriter, r *http.Request) {
-	fail := s.plant.meet()
+	fail := s.plant.Meet()
 	if isGRPC(r) {
 		s.answerGRPC(w, r, fail)
 		return

@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +21,8 @@ import (
 // Config is the fault's configuration.
 type Config struct {
 	model.Selection
+	// Components says what is killed there, instead of whole pods.
+	Components []model.Component `json:"components,omitempty" jsonschema_description:"Components to kill alone, e.g. gateway or sidecar: in the pods and on the nodes that are named, or everywhere if none are."`
 	// Power says that peers are told nothing.
 	Power *bool `json:"power,omitempty" jsonschema_description:"Whether the pods are cut off first, as when machines lose their power: peers are told nothing. Without, connections are reset and refused, as when a program crashes. If absent: true where nodes, clusters or regions are named."`
 }
@@ -27,6 +31,13 @@ type Config struct {
 type Fault struct {
 	config Config
 	power  bool
+	killed *killed
+}
+
+// killed says of which components processes were killed, and where.
+type killed struct {
+	mu    sync.Mutex
+	facts model.Ledger
 }
 
 // Plugin is the catalog entry.
@@ -38,7 +49,7 @@ func Plugin() model.Plugin[model.Fault] {
 
 // New reads the configuration.
 func New(config json.RawMessage) (model.Fault, error) {
-	f := Fault{}
+	f := Fault{killed: &killed{}}
 	if err := model.ReadConfig(config, &f.config); err != nil {
 		return nil, err
 	}
@@ -46,11 +57,29 @@ func New(config json.RawMessage) (model.Fault, error) {
 	if f.config.Power != nil {
 		f.power = *f.config.Power
 	}
-	return f, f.config.Check()
+	if len(f.config.Components) == 0 {
+		return f, f.config.Check()
+	}
+	if f.config.Power != nil && *f.config.Power {
+		return nil, &model.ConfigError{Key: "power", Text: "cuts whole pods off: leave it out where components are killed"}
+	}
+	known := []model.Component{model.ComponentApp, model.ComponentGateway, model.ComponentSidecar}
+	for _, c := range f.config.Components {
+		if !slices.Contains(known, c) {
+			return nil, &model.ConfigError{Key: "components", Text: fmt.Sprintf("has %q; there are app, gateway and sidecar", c)}
+		}
+	}
+	return f, nil
 }
 
-// Struck are the pods.
+// Struck are the pods; none where components other than the app are killed.
 func (f Fault) Struck(s model.Site) []string {
+	if len(f.config.Components) > 0 && !slices.Contains(f.config.Components, model.ComponentApp) {
+		return nil
+	}
+	if f.config.Check() != nil {
+		return behind(s.Topology())
+	}
 	pods, err := f.config.PodsOf(s.Topology())
 	if err != nil {
 		return nil // Inject has said so
@@ -58,8 +87,43 @@ func (f Fault) Struck(s model.Site) []string {
 	return pods
 }
 
+// behind are the pods of all services, each once.
+func behind(t model.Topology) []string {
+	var pods []string
+	for _, svc := range t.Services {
+		for _, p := range svc.Pods {
+			if !slices.Contains(pods, p) {
+				pods = append(pods, p)
+			}
+		}
+	}
+	return pods
+}
+
+// places are the pods that are named; with components also the nodes, and
+// everything if nothing is named.
+func (f Fault) places(t model.Topology) ([]string, error) {
+	if len(f.config.Components) == 0 {
+		return f.config.PodsOf(t)
+	}
+	if f.config.Check() != nil {
+		return nil, nil
+	}
+	pods, err := f.config.PodsOf(t)
+	if err != nil {
+		return nil, err
+	}
+	whole := f.config.Selection
+	whole.Pods = nil
+	nodes, err := whole.NodesOf(t)
+	return append(pods, nodes...), err
+}
+
 // Inject kills. A pod that cannot be killed leaves none killed.
 func (f Fault) Inject(ctx context.Context, s model.Site) (heal func(context.Context) error, err error) {
+	if len(f.config.Components) > 0 {
+		return f.components(ctx, s)
+	}
 	names, err := f.config.PodsOf(s.Topology())
 	if err != nil {
 		return nil, err
@@ -92,6 +156,39 @@ func (f Fault) Inject(ctx context.Context, s model.Site) (heal func(context.Cont
 	return heal, nil
 }
 
+// components kills some of them and leaves the rest alone.
+func (f Fault) components(ctx context.Context, s model.Site) (heal func(context.Context) error, err error) {
+	m, ok := s.(model.ComponentMortal)
+	if !ok {
+		return nil, &model.UnsupportedError{What: "the fault kill of components", Missing: "this target's processes cannot be killed one by one from here", Hint: "name pods without components"}
+	}
+	where, err := f.places(s.Topology())
+	if err != nil {
+		return nil, err
+	}
+	var facts model.Ledger
+	var revive []func(context.Context) error
+	heal = func(ctx context.Context) error {
+		var errs []error
+		for _, again := range revive {
+			errs = append(errs, again(ctx))
+		}
+		return errors.Join(errs...)
+	}
+	for _, c := range f.config.Components {
+		struck, again, err := m.KillComponent(ctx, c, where)
+		if err != nil {
+			return nil, errors.Join(err, heal(context.WithoutCancel(ctx)))
+		}
+		revive = append(revive, again)
+		facts = append(facts, model.Fact{Layer: "fault", Key: "killed " + string(c), Value: "in " + strings.Join(struck, ", "), Source: model.SourceConfig})
+	}
+	f.killed.mu.Lock()
+	defer f.killed.mu.Unlock()
+	f.killed.facts = facts
+	return heal, nil
+}
+
 func kill(ctx context.Context, s model.Site, name string, power bool) (revive func(context.Context) error, err error) {
 	pod, err := s.Pod(name)
 	if err != nil {
@@ -104,9 +201,15 @@ func kill(ctx context.Context, s model.Site, name string, power bool) (revive fu
 	return m.Kill(ctx, power)
 }
 
-// Observe looks whether the pods' servers still take connections, from a node's
-// point of view where the target has nodes.
+// Observe says where components were killed; of whole pods it looks whether their
+// servers still take connections, from a node's point of view where the target
+// has nodes.
 func (f Fault) Observe(ctx context.Context, s model.Site) (model.Ledger, error) {
+	if len(f.config.Components) > 0 {
+		f.killed.mu.Lock()
+		defer f.killed.mu.Unlock()
+		return f.killed.facts, nil
+	}
 	nodes, ok := s.(model.NodeSite)
 	names, err := f.config.PodsOf(s.Topology())
 	if !ok || err != nil {

@@ -21,6 +21,8 @@ func TestConformance(t *testing.T) {
 	}{
 		"crash": {`{"pods": ["server-1"]}`, []string{"server-1"}},
 		"power": {`{"nodes": ["node-1"]}`, []string{"server-0", "server-1"}},
+		// What the suite's servers run is the component app.
+		"component": {`{"pods": ["server-0"], "components": ["app"]}`, []string{"server-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +43,7 @@ func TestConformance(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for _, config := range []string{`{}`, `{"pod": "a"}`, `{"pods": "a"}`} {
+	for _, config := range []string{`{}`, `{"pod": "a"}`, `{"pods": "a"}`, `{"components": ["x"]}`, `{"components": ["generator"]}`, `{"components": ["gateway"], "power": true}`} {
 		if _, err := kill.Plugin().New(json.RawMessage(config)); err == nil {
 			t.Errorf("%s is taken", config)
 		}

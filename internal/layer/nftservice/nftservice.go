@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -28,6 +29,7 @@ var (
 	_ model.Fronter  = Layer{}
 	_ model.Observer = Layer{}
 	_ model.Portable = Layer{}
+	_ model.Drainer  = Layer{}
 )
 
 // Plugin is the catalog entry.
@@ -59,7 +61,7 @@ func (Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) er
 	if own, ok := s.(model.ServiceSite); ok {
 		return own.Expose(ctx)
 	}
-	rules, err := rules(s)
+	rules, err := rules(s, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +84,43 @@ func (Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) er
 	return func(context.Context) error { return remove(nodes) }, nil
 }
 
+// Drain replaces the rules on every node by ones without the pods. Connections
+// that exist keep their translation.
+func (Layer) Drain(_ context.Context, s model.Site, pods []string) (endpoints int, undrain func(context.Context) error, err error) {
+	if _, ok := s.(model.ServiceSite); ok {
+		return 0, nil, &model.UnsupportedError{What: "draining the layer " + Name, Missing: "the cluster's own Service holds the endpoints"}
+	}
+	for _, svc := range s.Topology().Services {
+		for _, p := range svc.Pods {
+			if slices.Contains(pods, p) {
+				endpoints++
+			}
+		}
+	}
+	put := func(out []string) error {
+		rules, err := rules(s, out)
+		if err != nil {
+			return err
+		}
+		nodes, err := nodes(s)
+		if err != nil {
+			return err
+		}
+		var errs []error
+		for _, n := range nodes {
+			if err := n.InNetwork(func() error { return nft.Apply(rules) }); err != nil {
+				errs = append(errs, fmt.Errorf("node %s: %w", n.Name(), err))
+			}
+		}
+		return errors.Join(errs...)
+	}
+	undrain = func(context.Context) error { return put(nil) }
+	if err := put(pods); err != nil {
+		return 0, nil, errors.Join(err, undrain(context.Background()))
+	}
+	return endpoints, undrain, nil
+}
+
 func nodes(s model.Site) ([]model.Namespace, error) {
 	ns, ok := s.(model.NodeSite)
 	if !ok {
@@ -99,8 +138,8 @@ func nodes(s model.Site) ([]model.Namespace, error) {
 }
 
 // rules is the whole table: a chain an endpoint, one that chooses among them
-// for each service, and the two hooks.
-func rules(s model.Site) (nft.Table, error) {
+// for each service, and the two hooks. Pods that are out are no endpoints.
+func rules(s model.Site, out []string) (nft.Table, error) {
 	t := nft.Table{Name: table}
 	var entry []nft.Rule
 	for i, blueprint := range s.Topology().Services {
@@ -110,6 +149,9 @@ func rules(s model.Site) (nft.Table, error) {
 		}
 		var endpoints []string
 		for k, name := range svc.Pods {
+			if slices.Contains(out, name) {
+				continue
+			}
 			pod, err := s.Pod(name)
 			if err != nil {
 				return t, err
@@ -120,7 +162,7 @@ func rules(s model.Site) (nft.Table, error) {
 			t.Chains = append(t.Chains, nft.Chain{Name: chain, Rules: []nft.Rule{{If: nft.Match{TCP: true}, Count: true, Do: nft.DNAT(to), Comment: name}}})
 		}
 		if len(endpoints) == 0 {
-			return t, fmt.Errorf("service %s has no pods", svc.Name)
+			return t, fmt.Errorf("service %s has no pods left to go to", svc.Name)
 		}
 		match := nft.Match{TCP: true, Destination: netip.PrefixFrom(svc.VIP, svc.VIP.BitLen()), DestinationPort: svc.Port}
 		entry = append(entry, nft.Rule{If: match, Count: true, Do: nft.Random(endpoints...), Comment: "service " + svc.Name})

@@ -71,7 +71,7 @@ func TestRules(t *testing.T) {
 	}}
 	web := model.Service{Name: "web", Port: 80, TargetPort: 8080, Pods: []string{"a", "b"}}
 	api := model.Service{Name: "api", Port: 443, TargetPort: 8443, Pods: []string{"c"}}
-	got, err := rules(flat{topology: model.Topology{Services: []model.Service{web, api}}})
+	got, err := rules(flat{topology: model.Topology{Services: []model.Service{web, api}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestRules(t *testing.T) {
 		"service empty has no pods": {Name: "empty"},
 		"no pod x":                  {Name: "lost", Pods: []string{"x"}},
 	} {
-		if _, err := rules(flat{topology: model.Topology{Services: []model.Service{s}}}); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := rules(flat{topology: model.Topology{Services: []model.Service{s}}}, nil); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v, want %q", err, name)
 		}
 	}
@@ -142,5 +142,45 @@ func TestObserve(t *testing.T) {
 	}
 	if _, err := (Layer{}).Observe(t.Context(), site); err == nil {
 		t.Error("rules that are gone were observed")
+	}
+}
+
+// What is drained gets nothing new until it is put back; a service without any
+// endpoint is refused.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	site := labtest.TwoNodes(t)
+	remove, err := Layer{}.Deploy(t.Context(), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoints := func() (n int) {
+		labtest.In(t, site, "node-0", func() error {
+			live, err := nft.Read(table)
+			for _, c := range live.Chains {
+				for _, r := range c.Rules {
+					if r.DNAT.IsValid() {
+						n++
+					}
+				}
+			}
+			return err
+		})
+		return n
+	}
+	n, undrain, err := Layer{}.Drain(t.Context(), site, []string{"server-1"})
+	if err != nil || n != 1 || endpoints() != 1 {
+		t.Fatalf("%d endpoints drained, %d left, %v", n, endpoints(), err)
+	}
+	for range 2 {
+		if err := undrain(t.Context()); err != nil || endpoints() != 2 {
+			t.Errorf("%d endpoints after all, %v", endpoints(), err)
+		}
+	}
+	if _, _, err := (Layer{}).Drain(t.Context(), site, []string{"server-0", "server-1"}); err == nil || endpoints() != 2 {
+		t.Errorf("nothing left: %d endpoints, %v", endpoints(), err)
+	}
+	if err := remove(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
 	}
 }

@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	_ model.Mortal  = (*pod)(nil)
-	_ model.Severer = (*site)(nil)
+	_ model.Mortal          = (*pod)(nil)
+	_ model.Severer         = (*site)(nil)
+	_ model.ComponentMortal = (*site)(nil)
 )
 
 // tableDead cuts a pod off, tableSevered nodes from each other.
@@ -89,6 +90,65 @@ func (p *pod) revive(victims []*running, power bool) error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("starting pod %s again: %w", p.name, err)
+	}
+	return nil
+}
+
+// KillComponent ends all processes of a component; see model.ComponentMortal.
+func (s *site) KillComponent(_ context.Context, c model.Component, where []string) (struck []string, revive func(context.Context) error, err error) {
+	if c == model.ComponentGenerator {
+		return nil, nil, errors.New("what sends the load cannot be killed: nobody would see what happens")
+	}
+	victims := s.livingOf(c, where)
+	if len(victims) == 0 {
+		return nil, nil, fmt.Errorf("no process of the component %s runs there: is it in this variant's stack?", c)
+	}
+	var errs []error
+	for _, r := range victims {
+		if !slices.Contains(struck, r.pod) {
+			struck = append(struck, r.pod)
+		}
+		errs = append(errs, r.Signal(syscall.SIGKILL))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, fmt.Errorf("killing the component %s: %w", c, err)
+	}
+	var once sync.Once
+	revive = func(context.Context) (err error) {
+		once.Do(func() { err = s.restart(victims) })
+		return err
+	}
+	return struck, revive, nil
+}
+
+// livingOf are the component's processes that have not ended.
+func (s *site) livingOf(c model.Component, where []string) []*running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []*running
+	for _, r := range s.procs {
+		if r.job.Component != c || len(where) > 0 && !slices.Contains(where, r.pod) {
+			continue
+		}
+		select {
+		case <-r.Done():
+		default:
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// restart starts what was killed again, in the same order and where it was.
+func (s *site) restart(victims []*running) error {
+	var errs []error
+	for _, r := range victims {
+		<-r.Done()
+		_, err := r.at.start(r.job)
+		errs = append(errs, r.removeFiles(), err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("starting what was killed again: %w", err)
 	}
 	return nil
 }

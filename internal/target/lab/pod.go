@@ -67,7 +67,7 @@ func (p *pod) start(j job) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &running{pod: p.name, name: j.Name, job: j}
+	r := &running{pod: p.name, name: j.Name, at: p, job: j}
 	if r.dir, err = s.writeFiles(j.Files); err != nil {
 		return nil, err
 	}
@@ -166,6 +166,7 @@ func expand(args []string, dir string) []string {
 type running struct {
 	*sys.Process
 	pod, name string
+	at        *pod // where it was started: a pod, or a node in the form of one
 	job       job
 	dir       string
 }
