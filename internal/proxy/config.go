@@ -1,12 +1,15 @@
 package proxy
 
-import "net/netip"
-
-// Object is a JSON object of Envoy's configuration, List an array.
-type (
-	Object = map[string]any
-	List   = []any
+import (
+	"maps"
+	"net/netip"
 )
+
+// Object is a JSON object of Envoy's configuration.
+type Object = map[string]any
+
+// List is a JSON array of it.
+type List = []any
 
 // Typed is a configuration that says which message it is.
 func Typed(message string, o Object) Object {
@@ -39,9 +42,7 @@ func OriginalDst() Object {
 // TCPProxy sends connections to a cluster as they are.
 func TCPProxy(stat, cluster string, more Object) Object {
 	o := Object{"stat_prefix": stat, "cluster": cluster}
-	for k, v := range more {
-		o[k] = v
-	}
+	maps.Copy(o, more)
 	return Extension("envoy.filters.network.tcp_proxy", "envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy", o)
 }
 

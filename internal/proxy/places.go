@@ -42,18 +42,11 @@ func Locate(s model.Site) (*Places, error) {
 	for _, r := range t.Regions {
 		for _, c := range r.Clusters {
 			one := &Cluster{Name: c.Name, Region: r.Name, Network: c.Network, far: map[string]time.Duration{}}
-			for _, n := range c.Nodes {
-				one.Nodes = append(one.Nodes, n.Name)
-				for _, spec := range n.Pods {
-					pod, err := s.Pod(spec.Name)
-					if err != nil {
-						return nil, err
-					}
-					p.of[spec.Name], p.addrs[spec.Name] = one, pod.Addr()
-				}
+			if len(c.Nodes) > 0 {
+				one.Gateway = nodes[c.Nodes[0].Name]
 			}
-			if len(one.Nodes) > 0 {
-				one.Gateway = nodes[one.Nodes[0]]
+			if err := p.settle(s, one, c); err != nil {
+				return nil, err
 			}
 			p.Clusters = append(p.Clusters, one)
 		}
@@ -62,28 +55,42 @@ func Locate(s model.Site) (*Places, error) {
 	return p, nil
 }
 
+// settle finds a cluster's nodes and pods.
+func (p *Places) settle(s model.Site, one *Cluster, c model.Cluster) error {
+	for _, n := range c.Nodes {
+		one.Nodes = append(one.Nodes, n.Name)
+		for _, spec := range n.Pods {
+			pod, err := s.Pod(spec.Name)
+			if err != nil {
+				return err
+			}
+			p.of[spec.Name], p.addrs[spec.Name] = one, pod.Addr()
+		}
+	}
+	return nil
+}
+
 // measure takes how far clusters are apart from the delays that the topology
 // asks for: the shortest of their nodes'. Whatever is in another region is at
 // least a nanosecond away.
 func (p *Places) measure(t model.Topology) {
-	places := t.Places()
-	region := map[string]string{}
+	named := map[string]*Cluster{}
 	for _, c := range p.Clusters {
-		region[c.Name] = c.Region
+		named[c.Name] = c
 	}
-	for _, c := range p.Clusters {
-		for _, from := range places {
-			for _, to := range places {
-				if from.Cluster != c.Name || to.Cluster == c.Name || to.Region == c.Region {
-					continue
-				}
-				delay := time.Nanosecond
-				if link := t.LinkOf(from, to); link >= 0 {
-					delay += t.Links[link].Delay
-				}
-				if known, ok := c.far[to.Cluster]; !ok || delay < known {
-					c.far[to.Cluster] = delay
-				}
+	places := t.Places()
+	for _, from := range places {
+		for _, to := range places {
+			if from.Region == to.Region {
+				continue
+			}
+			delay := time.Nanosecond
+			if link := t.LinkOf(from, to); link >= 0 {
+				delay += t.Links[link].Delay
+			}
+			far := named[from.Cluster].far
+			if known, ok := far[to.Cluster]; !ok || delay < known {
+				far[to.Cluster] = delay
 			}
 		}
 	}

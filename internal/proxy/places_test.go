@@ -102,7 +102,7 @@ func TestEndpointsThroughGateways(t *testing.T) {
 		t.Fatal(err)
 	}
 	view := View{From: places.Of("h0"), Nearest: true, Gateway: 15443, Beyond: Istio.Beyond}
-	if _, err := places.Endpoints(site.topology.Services[0], view); !errors.Is(err, model.ErrUnsupported) {
+	if _, err = places.Endpoints(site.topology.Services[0], view); !errors.Is(err, model.ErrUnsupported) {
 		t.Errorf("without nodes' addresses: %v", err)
 	}
 	for i, c := range places.Clusters {

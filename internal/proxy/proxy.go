@@ -98,8 +98,8 @@ type Options struct {
 // DefaultOptions has Istio's default of two threads.
 func DefaultOptions() Options { return Options{Concurrency: 2} }
 
-// Check finds all that is wrong with them.
-func (o Options) Check() error {
+// Problems are all that is wrong with them.
+func (o Options) Problems() error {
 	const most = 64
 	var errs []error
 	if o.Concurrency < 1 || o.Concurrency > most {

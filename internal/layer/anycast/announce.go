@@ -3,6 +3,7 @@ package anycast
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/proxy"
@@ -19,22 +20,25 @@ func (l *Layer) announce(s model.Site) error {
 	if !ok {
 		return &model.UnsupportedError{What: "the layer " + Name, Missing: "this target does not let its nodes' routes be changed", Hint: "use the lab"}
 	}
-	for _, e := range l.edges {
-		for _, c := range l.places.Clusters {
-			if c.Region != e.at.Region {
-				continue
+	for _, c := range l.places.Clusters {
+		i := slices.IndexFunc(l.edges, func(e *edge) bool { return e.at.Region == c.Region })
+		for _, name := range c.Nodes {
+			node, err := nodes.Node(name)
+			if err != nil {
+				return err
 			}
-			for _, name := range c.Nodes {
-				node, err := nodes.Node(name)
-				if err != nil {
-					return err
-				}
-				for _, svc := range l.services {
-					if err := l.lead(node, e.at, svc.vip); err != nil {
-						return fmt.Errorf("announcing %s on node %s: %w", svc.vip, name, err)
-					}
-				}
+			if err := l.leadAll(node, l.edges[i].at); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+func (l *Layer) leadAll(node model.Namespace, at *proxy.Cluster) error {
+	for _, svc := range l.services {
+		if err := l.lead(node, at, svc.vip); err != nil {
+			return fmt.Errorf("announcing %s on node %s: %w", svc.vip, node.Name(), err)
 		}
 	}
 	return nil

@@ -65,7 +65,7 @@ func parse(raw json.RawMessage) (Config, error) {
 	}
 	const key, most = "health_check.", 100
 	h := c.Health
-	errs := []error{c.Options.Check(), proxy.CheckDurations([]string{key + "interval", key + "timeout"}, []proxy.Duration{h.Interval, h.Timeout})}
+	errs := []error{c.Problems(), proxy.CheckDurations([]string{key + "interval", key + "timeout"}, []proxy.Duration{h.Interval, h.Timeout})}
 	if h.Path == "" || h.Path[0] != '/' {
 		errs = append(errs, proxy.Bad(key+"path", "is %q; it must begin with a slash", h.Path))
 	}
@@ -154,7 +154,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.plan(s); err != nil {
+	if err = l.plan(s); err != nil {
 		return nil, err
 	}
 	err = l.announce(s)

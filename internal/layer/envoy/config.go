@@ -119,7 +119,7 @@ func parse(raw json.RawMessage) (Config, error) {
 }
 
 func (c Config) check() error {
-	errs := []error{c.Profile.Check(), c.Options.Check(), c.Outlier.check(), c.checkProtocol()}
+	errs := []error{c.Profile.Check(), c.Problems(), c.Outlier.check(), c.checkProtocol()}
 	if c.MTLS != Strict && c.MTLS != Permissive && c.MTLS != Disabled {
 		errs = append(errs, proxy.Bad("mtls", "is %q; it can be strict, permissive or disabled", c.MTLS))
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/url"
@@ -66,38 +67,49 @@ func newMesh(s model.Site, c Config) (*mesh, error) {
 	if m.places, err = proxy.Locate(s); err != nil {
 		return nil, err
 	}
+	if err = errors.Join(m.findServices(s), m.findPods(s)); err != nil {
+		return nil, err
+	}
+	return m, m.makeCA()
+}
+
+func (m *mesh) findServices(s model.Site) error {
 	for i, blueprint := range s.Topology().Services {
 		svc, err := s.Service(blueprint.Name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		one := service{Service: svc, vips: []string{svc.VIP.String()}, http: c.Protocol != TCP && !slices.Contains(c.TCP, svc.Name)}
-		if c.Profile == proxy.Kuma {
+		one := service{Service: svc, vips: []string{svc.VIP.String()}, http: m.config.Protocol != TCP && !slices.Contains(m.config.TCP, svc.Name)}
+		if m.config.Profile == proxy.Kuma {
 			one.vips = append(one.vips, kumaVIP(i).String())
 		}
 		for _, name := range svc.Pods {
 			pod, err := s.Pod(name)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			one.addrs = append(one.addrs, pod.Addr().String())
 		}
 		m.services = append(m.services, one)
 	}
+	return nil
+}
+
+func (m *mesh) findPods(s model.Site) error {
 	for _, n := range s.Topology().Nodes() {
 		for _, p := range n.Pods {
 			pod, err := s.Pod(p.Name)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			where, ok := pod.(proxy.Place)
 			if !ok {
-				return nil, &model.UnsupportedError{What: "the envoy layer", Missing: "this target's pods have no network namespace to redirect traffic in", Hint: "use the lab"}
+				return &model.UnsupportedError{What: "the envoy layer", Missing: "this target's pods have no network namespace to redirect traffic in", Hint: "use the lab"}
 			}
 			m.sidecars = append(m.sidecars, &sidecar{Envoy: proxy.Envoy{Where: where, Admin: portAdmin}, pod: pod, role: p.Role})
 		}
 	}
-	return m, m.makeCA()
+	return nil
 }
 
 // apart says whether no client shares a node with a service's pod: what pods

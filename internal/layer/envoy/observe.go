@@ -112,17 +112,8 @@ func parseStats(raw []byte) stats {
 	var s stats
 	for name, n := range proxy.Counters(raw) {
 		kind, rest, _ := strings.Cut(name, ".")
-		bound := strings.HasPrefix(rest, "inbound_") || strings.HasPrefix(rest, "outbound_")
-		outbound := kind == "cluster" && strings.HasPrefix(rest, "outbound")
-		switch {
-		case kind == "http" && bound && strings.HasSuffix(name, ".downstream_rq_total"):
-			s.requests += n
-		case kind == "tcp" && bound && strings.HasSuffix(name, ".downstream_cx_total"):
-			s.connections += n
-		case outbound && strings.HasSuffix(name, ".upstream_rq_retry"):
-			s.retries += n
-		case outbound && strings.HasSuffix(name, ".outlier_detection.ejections_enforced_total"):
-			s.ejections += n
+		if strings.HasPrefix(rest, "outbound") || kind != "cluster" && strings.HasPrefix(rest, "inbound_") {
+			s.count(kind+" "+rest[strings.LastIndexByte(rest, '.')+1:], n)
 		}
 		if _, v, ok := strings.Cut(name, ".ssl.versions."); ok {
 			s.tlsVersions = append(s.tlsVersions, v)
@@ -132,6 +123,20 @@ func parseStats(raw []byte) stats {
 		}
 	}
 	return s
+}
+
+// count adds a counter of a service, by its kind and what it counts.
+func (s *stats) count(what string, n uint64) {
+	switch what {
+	case "http downstream_rq_total":
+		s.requests += n
+	case "tcp downstream_cx_total":
+		s.connections += n
+	case "cluster upstream_rq_retry":
+		s.retries += n
+	case "cluster ejections_enforced_total":
+		s.ejections += n
+	}
 }
 
 // Artefacts are the live configurations.

@@ -33,7 +33,7 @@ func parse(raw json.RawMessage) (Config, error) {
 	if err := model.ReadConfig(raw, &c); err != nil {
 		return c, err
 	}
-	return c, errors.Join(c.Profile.Check(), c.Options.Check())
+	return c, errors.Join(c.Profile.Check(), c.Problems())
 }
 
 // Plugin is the catalog entry. find looks for the Envoy program.
@@ -87,20 +87,21 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 	if l.gateways, err = l.plan(s); err != nil {
 		return nil, err
 	}
-	err = l.each(func(g *gateway) error {
-		config, err := proxy.Encode(l.bootstrap(g))
-		if err != nil {
-			return err
-		}
-		return g.Start(ctx, proxy.Spec{
-			Name: Name, Component: model.ComponentGateway, Program: program, Concurrency: l.config.Concurrency, Limits: l.config.Limits(),
-			Files: map[string][]byte{"envoy.json": config},
-		})
-	})
-	if err != nil {
+	if err = l.each(func(g *gateway) error { return l.start(ctx, g, program) }); err != nil {
 		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
 	}
 	return l.remove, nil
+}
+
+func (l *Layer) start(ctx context.Context, g *gateway, program string) error {
+	config, err := proxy.Encode(l.bootstrap(g))
+	if err != nil {
+		return err
+	}
+	return g.Start(ctx, proxy.Spec{
+		Name: Name, Component: model.ComponentGateway, Program: program, Concurrency: l.config.Concurrency, Limits: l.config.Limits(),
+		Files: map[string][]byte{"envoy.json": config},
+	})
 }
 
 // plan finds where gateways go, and what is behind each.

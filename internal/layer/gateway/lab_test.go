@@ -130,7 +130,7 @@ func unknownName(t *testing.T, site model.Site) {
 		if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 			return err
 		}
-		secure := tls.Client(conn, &tls.Config{ServerName: "nobody.example", InsecureSkipVerify: true}) //nolint:gosec // nobody is to answer
+		secure := tls.Client(conn, &tls.Config{ServerName: "nobody.example", InsecureSkipVerify: true})
 		if err := secure.HandshakeContext(t.Context()); err == nil {
 			t.Error("a name that is no service's was answered")
 		}
