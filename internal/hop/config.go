@@ -93,3 +93,12 @@ func (p *Problems) Services(key string, wanted []string, t model.Topology, hint 
 		}
 	}
 }
+
+// CheckLoad refuses loads of protocols that no server of this package speaks.
+func CheckLoad(app string, l model.Load) error {
+	foreign := l.Protocol == "grpc" || l.Driver == "" && (l.Protocol == "tcp" || l.Protocol == "udp")
+	if !foreign {
+		return nil
+	}
+	return fmt.Errorf("is %s, and the app %s speaks HTTP only: load it with http1 or http2", l.Protocol, app)
+}

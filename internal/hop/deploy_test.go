@@ -137,3 +137,16 @@ kind needs the service "b", which the topology does not have: it has a, c (hint)
 		t.Errorf("%v", err)
 	}
 }
+
+func TestCheckLoad(t *testing.T) {
+	t.Parallel()
+	for protocol, ok := range map[string]bool{"http1": true, "http2": true, "icmp": true, "grpc": false, "tcp": false, "udp": false} {
+		err := CheckLoad("graph", model.Load{Protocol: protocol})
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "the app graph speaks HTTP only") {
+			t.Errorf("%s: %v", protocol, err)
+		}
+	}
+	if err := CheckLoad("graph", model.Load{Protocol: "tcp", Driver: "iperf3"}); err != nil {
+		t.Errorf("a tool that brings its own server: %v", err)
+	}
+}

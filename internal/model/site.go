@@ -161,6 +161,12 @@ type TopologyChecker interface {
 	CheckTopology(t Topology) error
 }
 
+// LoadChecker is an app that does not speak every protocol. Its error says
+// which ones it speaks.
+type LoadChecker interface {
+	CheckLoad(l Load) error
+}
+
 // Endpoints are an app's servers. Of an app of several services the runner
 // keeps those of the service that is under load.
 type Endpoints struct {

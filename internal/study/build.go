@@ -40,6 +40,7 @@ func (b *builder) study(c Config) model.Study {
 	s.Variants = b.variants(c.Variants)
 	s.Faults = b.faults(c.Faults)
 	s.Loads = b.loads(c.Loads, s.Topology)
+	b.spoken(s)
 	b.underFaults(s)
 	s.Design = b.design(c.Design)
 	s.Gates = b.gates(c.Gates, s)
@@ -138,16 +139,35 @@ func (b *builder) app(c AppConfig) model.PluginRef {
 	return ref
 }
 
-// fits lets an app that needs certain services look at the topology, if both
-// are sound.
-func (b *builder) fits(ref model.PluginRef, t model.Topology) {
+// made is the app, if all that concerns it is sound.
+func (b *builder) made(ref model.PluginRef) (model.App, bool) {
 	i := slices.IndexFunc(b.known.Apps, func(p model.Plugin[model.App]) bool { return p.Name == ref.Kind })
-	if i < 0 || len(t.Services) == 0 || b.unsound("app") {
-		return
+	if i < 0 || b.unsound("app") {
+		return nil, false
 	}
 	app, err := b.known.Apps[i].New(ref.Config)
-	if c, ok := app.(model.TopologyChecker); ok && err == nil {
+	return app, err == nil
+}
+
+// fits lets an app that needs certain services look at the topology.
+func (b *builder) fits(ref model.PluginRef, t model.Topology) {
+	app, ok := b.made(ref)
+	if c, looks := app.(model.TopologyChecker); ok && looks && len(t.Services) > 0 {
 		b.refused("app", c.CheckTopology(t))
+	}
+}
+
+// spoken lets an app that does not speak every protocol look at the loads.
+func (b *builder) spoken(s model.Study) {
+	app, ok := b.made(s.App)
+	c, looks := app.(model.LoadChecker)
+	if !ok || !looks {
+		return
+	}
+	for i, l := range s.Loads {
+		if err := c.CheckLoad(l); err != nil && !b.bad[b.loadPaths[i]] && !b.bad[b.loadPaths[i]+".protocol"] {
+			b.reject(b.loadPaths[i]+".protocol", err.Error())
+		}
 	}
 }
 

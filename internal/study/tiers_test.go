@@ -19,6 +19,13 @@ func (tiers) CheckTopology(t model.Topology) error {
 	return errors.Join(&model.ConfigError{Key: "kind", Text: "needs another topology"}, &model.ConfigError{Key: "more", Text: "is wrong, too"})
 }
 
+func (tiers) CheckLoad(l model.Load) error {
+	if l.Name == "mute" {
+		return errors.New("is not spoken")
+	}
+	return nil
+}
+
 func withTiers() Known {
 	k := catalog()
 	k.Apps = append(k.Apps, model.Plugin[model.App]{Name: "tiers", Summary: "Several services.", New: func(json.RawMessage) (model.App, error) { return tiers{}, nil }})
@@ -37,6 +44,15 @@ func TestAppLooksAtTheTopology(t *testing.T) {
 	s, err := Parse("f.yaml", []byte(strings.Replace(text, "app:", "topology: {preset: bookinfo}\napp:", 1)), withTiers())
 	if err != nil || s.Loads[0].To != "productpage" {
 		t.Errorf("%v; the load goes to %q, not to the first service", err, s.Loads[0].To)
+	}
+}
+
+func TestAppLooksAtTheLoads(t *testing.T) {
+	t.Parallel()
+	text := strings.Replace(small, "app: {kind: echo}", "topology: {preset: bookinfo}\napp: {kind: tiers}", 1)
+	_, err := Parse("f.yaml", []byte(strings.Replace(text, "name: peak", "name: mute", 1)), withTiers())
+	if err == nil || !strings.Contains(err.Error(), "loads[0].protocol: is not spoken") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -56,6 +56,7 @@ var (
 	_ model.App             = (*App)(nil)
 	_ model.Connector       = (*App)(nil)
 	_ model.TopologyChecker = (*App)(nil)
+	_ model.LoadChecker     = (*App)(nil)
 )
 
 // Plugin is the catalog entry.
@@ -95,6 +96,9 @@ func parse(raw json.RawMessage) (*App, error) {
 	}
 	return a, p.Err()
 }
+
+// CheckLoad refuses what is not HTTP.
+func (a *App) CheckLoad(l model.Load) error { return hop.CheckLoad(Name, l) }
 
 // CheckTopology wants the four services, a pod of reviews for every version,
 // and no other service.

@@ -27,6 +27,7 @@ var (
 	_ model.App             = (*App)(nil)
 	_ model.Connector       = (*App)(nil)
 	_ model.TopologyChecker = (*App)(nil)
+	_ model.LoadChecker     = (*App)(nil)
 )
 
 // Plugin is the catalog entry.
@@ -39,6 +40,9 @@ func Plugin() model.Plugin[model.App] {
 		},
 	}
 }
+
+// CheckLoad refuses what is not HTTP.
+func (a *App) CheckLoad(l model.Load) error { return hop.CheckLoad(Name, l) }
 
 // CheckTopology wants every service of the graph in the topology, and no others.
 func (a *App) CheckTopology(t model.Topology) error {

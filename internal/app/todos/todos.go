@@ -65,6 +65,7 @@ var (
 	_ model.App             = (*App)(nil)
 	_ model.Connector       = (*App)(nil)
 	_ model.TopologyChecker = (*App)(nil)
+	_ model.LoadChecker     = (*App)(nil)
 )
 
 // Plugin is the catalog entry.
@@ -133,6 +134,9 @@ func (a *App) find() (string, error) {
 	}
 	return path, nil
 }
+
+// CheckLoad refuses what is not HTTP.
+func (a *App) CheckLoad(l model.Load) error { return hop.CheckLoad(Name, l) }
 
 // CheckTopology wants both services, no others, and where each server uses the
 // databases of its own cluster, one there.
