@@ -48,10 +48,13 @@ func requestsFailed() Rule {
 			}
 			bad := float64(o.Load.FailedTotal()+o.Load.Unsent) / float64(max(o.Load.Due, 1))
 			severity := model.SeverityNote
-			if bad > 0.01 {
+			if bad > 0.01 && len(o.Faults) == 0 {
 				severity = model.SeveritySuspect
 			}
 			cause := "not every request succeeded"
+			if len(o.Faults) > 0 {
+				cause += ", as is to be expected under a fault" // what failed is the result: failover.failed
+			}
 			if o.Load.Stream != nil {
 				cause = "not every stream held until the end"
 			}

@@ -133,6 +133,10 @@ func requestCases() map[string][]situation {
 				o.Load.Failed = map[model.Cause]uint64{model.CauseStatus: 5, model.CauseReset: 1}
 				o.Load.Statuses = map[int]uint64{200: 19994, 503: 4, 404: 1}
 			}, model.SeverityNote, "1 reset, 5 bad status (1 status 404, 4 status 503)"},
+			{"many under a fault", func(l *model.Load) { l.Fault = "crash" }, func(o *model.Outcome) {
+				o.Load.Failed = map[model.Cause]uint64{model.CauseRefused: 5000}
+				o.Faults = []model.FaultRecord{{InjectStart: 1}}
+			}, model.SeverityNote, "5000 refused"},
 			{"by gRPC status", func(l *model.Load) { l.Protocol = "grpc" }, func(o *model.Outcome) {
 				o.Load.Failed = map[model.Cause]uint64{model.CauseStatus: 1000}
 				o.Load.Statuses = map[int]uint64{0: 19000, 14: 990, 8: 9, 99: 1}

@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -112,14 +113,14 @@ func traced(t *model.Trace) []tracedRequest {
 	return all
 }
 
+// between are those of some requests, in the order in which they were due, that
+// were due in a span.
 func between(all []tracedRequest, from, to time.Duration) []tracedRequest {
-	var in []tracedRequest
-	for _, r := range all {
-		if r.due >= from && r.due < to {
-			in = append(in, r)
-		}
+	at := func(due time.Duration) int {
+		i, _ := slices.BinarySearchFunc(all, due, func(r tracedRequest, due time.Duration) int { return cmp.Compare(r.due, due) })
+		return i
 	}
-	return in
+	return all[at(from):max(at(from), at(to))]
 }
 
 // steady reads what was before the fault: requests that had ended by then.

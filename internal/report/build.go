@@ -41,7 +41,7 @@ func Build(run *store.Run) (*Model, error) {
 	b.cells(m)
 	b.compare(m)
 	m.Findings = b.findings
-	m.Curves, m.Timelines, m.Flows, m.Resources = b.curves(), b.timelines(), b.flows(), b.resources()
+	m.Curves, m.Timelines, m.Flows, m.Failovers, m.Resources = b.curves(), b.timelines(), b.flows(), b.failovers(), b.resources()
 	m.Ledger, m.Topology, m.Trials = b.ledger(), b.topology(), b.trials()
 	m.Gates = gates(p.Study, m)
 	m.Published = b.published(m)

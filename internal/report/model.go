@@ -30,6 +30,7 @@ type Model struct {
 	Curves      []Curve         `json:"curves"`
 	Timelines   []Timeline      `json:"timelines"`
 	Flows       []Flow          `json:"flows"`
+	Failovers   []Failover      `json:"failovers"`
 	Resources   []Resource      `json:"resources"`
 	Ledger      []LedgerRow     `json:"ledger"`
 	Topology    Topology        `json:"topology"`
@@ -253,6 +254,31 @@ type Topology struct {
 	Nodes []Node `json:"nodes"`
 	// Paths are the hops of a request, by variant.
 	Paths []Path `json:"paths"`
+	// Traffic is what passed the devices, by variant and load.
+	Traffic []Traffic `json:"traffic,omitempty"`
+}
+
+// Traffic is what passed every device under one variant and load: medians over
+// trials.
+type Traffic struct {
+	Variant string   `json:"variant"`
+	Load    string   `json:"load"`
+	Trials  int      `json:"trials"`
+	Devices []Device `json:"devices"`
+}
+
+// Device is a network device of a pod or a node, or a direction of an emulated
+// link, whose place is "a>b". In is to the place, Out from it. Large segments
+// that the kernel keeps whole are one packet.
+type Device struct {
+	Kind       string  `json:"kind"` // "pod", "node", "underlay" or "link"
+	Place      string  `json:"place"`
+	Name       string  `json:"name"`
+	In         float64 `json:"in_bps"`
+	Out        float64 `json:"out_bps"`
+	InPackets  float64 `json:"in_pps"`
+	OutPackets float64 `json:"out_pps"`
+	Dropped    float64 `json:"dropped_pps"`
 }
 
 // Node is a node with its pods.

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { makeFailovers } from "../test/fixtures/failovers";
 import { makeFlows } from "../test/fixtures/flows";
 import { make } from "../test/fixtures/make";
 import type { Model } from "../src/model";
@@ -442,6 +443,22 @@ describe("other data", () => {
       expect(await page.locator("#resources .caption").first().textContent()).toContain("CPU per Gbit");
       await page.setViewportSize({ width: 360, height: 800 });
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+    });
+  });
+
+  test("failover: a picture a variant, by load and block, and nothing where there is no fault", async () => {
+    const failovers = makeFailovers();
+    await shows(failovers, async (page) => {
+      expect(await page.locator("#failover svg[role=img]").count()).toBe(failovers.variants.length);
+      expect(await page.locator("#failover svg[role=img]").first().getAttribute("aria-label")).toContain("kill healed at 4.00 s");
+      await page.locator("#failover select").nth(1).selectOption("2");
+      expect(page.url()).toContain("round=2");
+      await page.setViewportSize({ width: 360, height: 800 });
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+    });
+    await shows(model, async (page) => {
+      expect(await page.locator("#failover").count()).toBe(0);
+      expect(await page.locator("nav").textContent()).not.toContain("Failover");
     });
   });
 

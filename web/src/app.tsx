@@ -7,6 +7,7 @@ import { PageContext, usePage, type Page } from "./parts/context";
 import { Answer } from "./sections/answer";
 import { Curves } from "./sections/curves";
 import { Effects } from "./sections/effects";
+import { Failovers } from "./sections/failover";
 import { Findings } from "./sections/findings";
 import { Latency } from "./sections/latency";
 import { Ledger } from "./sections/ledger";
@@ -35,6 +36,7 @@ export function App(props: { model: Model }): JSX.Element {
         <Results />
         <PublishedSection />
         <Curves />
+        <Failovers />
         <Latency />
         <Resources />
         <Ledger />
@@ -109,6 +111,7 @@ const contents = [
   ["results", "All numbers"],
   ["published", "Published"],
   ["curves", "Percentiles"],
+  ["failover", "Failover"],
   ["latency", "Over time"],
   ["resources", "Resources"],
   ["ledger", "Ledger"],
@@ -116,6 +119,12 @@ const contents = [
   ["findings", "Findings"],
   ["provenance", "Provenance"],
 ] as const;
+
+/** Whether a section has anything to show; most say so themselves. */
+function has(model: Model, section: (typeof contents)[number][0]): boolean {
+  if (section === "published") return (model.published ?? []).length > 0;
+  return section !== "failover" || model.failovers.length > 0;
+}
 
 function SideBar(): JSX.Element {
   const { view, state, set, go } = usePage();
@@ -143,7 +152,7 @@ function SideBar(): JSX.Element {
       </div>
       <nav aria-label="contents">
         <span class="label">Contents</span>
-        {contents.filter(([id]) => id !== "published" || (view.model.published ?? []).length > 0).map(([id, title]) => (
+        {contents.filter(([id]) => has(view.model, id)).map(([id, title]) => (
           <a key={id} href={`#section=${id}`} onClick={(e) => follow(e, () => go(id))}>
             {title}
             {id === "findings" && findings.length > 0 && <span class="badge">{findings.length}</span>}

@@ -16,6 +16,7 @@ export interface Model {
   curves: Curve[];
   timelines: Timeline[];
   flows: Flow[];
+  failovers: Failover[];
   resources: Resource[];
   ledger: LedgerRow[];
   topology: Topology;
@@ -155,6 +156,42 @@ export interface Flow {
   retransmits: number[];
   loss: number[];
   jitter_s: number[];
+}
+
+/** One trial of a load under a fault, by slots of the window. */
+export interface Failover {
+  trial: number;
+  slot_s: number;
+  answerers: Answerer[];
+  /** Successes by answerer, then by slot. */
+  answered: number[][];
+  failed: number[];
+  /** Of successes; 0: there are none. */
+  median_s: number[];
+  slowest_s: number[];
+  harms: Harm[];
+  /** Requests that the trace had no room for. */
+  missing: number;
+}
+
+/** A region, or a server where all are in one. */
+export interface Answerer {
+  name: string;
+  home: boolean;
+}
+
+export interface Harm {
+  kind: string;
+  struck: string[];
+  injected?: Span;
+  healed?: Span;
+  error?: string;
+}
+
+/** Seconds from the start of the window. */
+export interface Span {
+  from_s: number;
+  to_s: number;
 }
 
 export interface Resource {

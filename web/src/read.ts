@@ -65,6 +65,15 @@ function normalise(m: Model): Model {
       loss: list(f.loss),
       jitter_s: list(f.jitter_s),
     })),
+    failovers: list(m.failovers).map((f) => ({
+      ...f,
+      answerers: list(f.answerers),
+      answered: list(f.answered).map(list),
+      failed: list(f.failed),
+      median_s: list(f.median_s),
+      slowest_s: list(f.slowest_s),
+      harms: list(f.harms).map((h) => ({ ...h, struck: list(h.struck) })),
+    })),
     resources: list(m.resources),
     ledger: list(m.ledger).map((r) => ({
       ...r,

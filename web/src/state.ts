@@ -17,6 +17,9 @@ export interface State {
   y: "log" | "linear";
   /** Trial of the picture of latency over time; -1: the first that has one. */
   trial: number;
+  /** Load and block of the pictures of failover; empty and -1: the first. */
+  under: string;
+  round: number;
   resource: "cpu" | "cores" | "memory";
   hideParts: string[];
   /** Ledger: only rows in which the variants differ. */
@@ -42,6 +45,8 @@ export const initial: State = {
   kind: "response",
   y: "log",
   trial: -1,
+  under: "",
+  round: -1,
   resource: "cpu",
   hideParts: [],
   differs: false,
@@ -52,7 +57,7 @@ export const initial: State = {
 };
 
 const lists = { hide: "hide", loads: "hideLoads", parts: "hideParts" } as const;
-const texts = { metric: "metric", q: "filter", path: "path", at: "at", section: "section" } as const;
+const texts = { under: "under", metric: "metric", q: "filter", path: "path", at: "at", section: "section" } as const;
 const choices = {
   scale: ["scale", ["absolute", "relative"]],
   rows: ["rows", ["primary", "all"]],
@@ -73,7 +78,7 @@ export function parseState(fragment: string): State {
     else if (Object.hasOwn(choices, key)) {
       const [field, known] = choices[key as keyof typeof choices];
       if ((known as readonly string[]).includes(text)) (s as unknown as Record<string, string>)[field] = text;
-    } else if (key === "trial" && /^\d{1,9}$/.test(text)) s.trial = Number(text);
+    } else if ((key === "trial" || key === "round") && /^\d{1,9}$/.test(text)) s[key] = Number(text);
     else if (key.startsWith("sort.")) s.sort[key.slice(5)] = text;
   }
   return s;
@@ -86,7 +91,7 @@ export function formatState(s: State): string {
   for (const [key, field] of Object.entries(texts)) if (s[field] !== "") out.set(key, s[field]);
   for (const [key, [field]] of Object.entries(choices)) if (s[field] !== initial[field]) out.set(key, s[field]);
   for (const [key, field] of Object.entries(flags)) if (s[field] !== initial[field]) out.set(key, s[field] ? "1" : "0");
-  if (s.trial >= 0) out.set("trial", String(s.trial));
+  for (const key of ["trial", "round"] as const) if (s[key] >= 0) out.set(key, String(s[key]));
   for (const [table, column] of Object.entries(s.sort)) if (column !== "") out.set(`sort.${table}`, column);
   return out.toString();
 }

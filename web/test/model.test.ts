@@ -10,6 +10,8 @@ import { layout, splitHop } from "../src/sections/layout";
 import { ranges } from "../src/sections/findings";
 import { spans } from "../src/sections/flows";
 import { oursText, safeLink, taken } from "../src/sections/published";
+import { describeFailover, momentsOf, stacked } from "../src/sections/failover";
+import { makeFailovers } from "./fixtures/failovers";
 import { makeFlows } from "./fixtures/flows";
 import { make } from "./fixtures/make";
 
@@ -160,4 +162,15 @@ test("published figures and claims say what they are", () => {
   expect(taken({ ...source!.claims[1]!, size: "by 3 %" })).toBe("response.p50 of nft-service equal to that of direct by 3 %");
   expect(["https://example.org", "http://example.org", "javascript:alert(1)", ""].map(safeLink)).toEqual([true, true, false, false]);
   expect(parse('{"schema":1,"name":"x","run":{},"published":[{"source":"a","cells":null}]}').published).toEqual([{ source: "a", cells: [], claims: [] }]);
+});
+
+test("a failover is told in the order of what happened", () => {
+  const [f] = parse(JSON.stringify(makeFailovers())).failovers;
+  expect(momentsOf(f!.harms)).toEqual([{ at: 2.01, text: "kill server-0" }, { at: 4, text: "kill healed" }]);
+  expect(momentsOf([{ kind: "stall", struck: [] }])).toEqual([]);
+  const bars = stacked(f!);
+  expect(bars.filter((b) => b.fill === "var(--bad)").map((b) => [b.y1, b.y2])[0]).toEqual([0, 200]);
+  expect(bars[0]).toMatchObject({ x1: 0, y1: 0, y2: 200, fill: "var(--part0)" });
+  const failed = f!.failed.reduce((a, b) => a + b, 0);
+  expect(describeFailover(f!)).toBe(`${failed} requests failed; ${800} answered by east; ${400 - failed} answered by west; kill server-0 at 2.01 s; kill healed at 4.00 s`);
 });

@@ -19,6 +19,8 @@ test("every choice survives the way through the fragment", () => {
     kind: "failed",
     y: "linear",
     trial: 17,
+    under: "crash",
+    round: 3,
     resource: "memory",
     hideParts: ["generator"],
     differs: true,

@@ -24,6 +24,7 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		fmt.Fprintf(&b, "\n### %s\n\n%s\n\n", escape(t.Title), escape(t.Caption))
 		table(&b, t.Header, t.Rows)
 	}
+	strips(&b, m)
 	if len(m.Findings) > 0 {
 		b.WriteString("\n### Findings\n\n")
 		for _, f := range m.Findings {
@@ -42,6 +43,18 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 	fmt.Fprintf(&b, "\nplan `%s`, run `%s`, windtunnel %s\n", m.Run.PlanDigest, m.Run.ID, m.Run.Version)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// strips draw who answered over time, of loads under a fault.
+func strips(b *strings.Builder, m *report.Model) {
+	const columns = 80
+	for _, s := range report.StripsOf(m, columns) {
+		fmt.Fprintf(b, "\n### %s\n\n%s\n\n", escape(s.Title), escape(s.Key))
+		for _, l := range s.Lines {
+			// Indented, not fenced: whatever a variant is called, it stays in its block.
+			fmt.Fprintf(b, "    %-20s %s\n", strings.ReplaceAll(l[0], "\n", " "), l[1])
+		}
+	}
 }
 
 func published(b *strings.Builder, m *report.Model) {

@@ -31,6 +31,7 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		say(&b, t.Caption)
 		table(&b, t)
 	}
+	strips(&b, m)
 	b.WriteByte('\n')
 	for _, a := range m.Answer {
 		say(&b, a)
@@ -122,6 +123,24 @@ func lines(b *strings.Builder, rows [][]string, shown, width []int) {
 			line[k] = r[i] + strings.Repeat(" ", width[i]-utf8.RuneCountInString(r[i]))
 		}
 		b.WriteString(strings.TrimRight("  "+strings.Join(line, "  "), " ") + "\n")
+	}
+}
+
+// strips draw who answered over time, of loads under a fault.
+func strips(b *strings.Builder, m *report.Model) {
+	const marks = 8 // of harm and heal, beside the strip
+	names := 0
+	for _, v := range m.Variants {
+		names = max(names, utf8.RuneCountInString(v.Name))
+	}
+	const narrow = 20
+	for _, s := range report.StripsOf(m, max(narrow, columns-marks-names-4)) {
+		b.WriteByte('\n')
+		say(b, s.Title)
+		say(b, s.Key)
+		for _, l := range s.Lines {
+			fmt.Fprintf(b, "  %s%s  %s\n", l[0], strings.Repeat(" ", names-utf8.RuneCountInString(l[0])), l[1])
+		}
 	}
 }
 
