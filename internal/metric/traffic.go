@@ -30,9 +30,13 @@ func traffics() []Metric {
 	}
 }
 
+// KindLink is the kind of a direction of an emulated link, which here counts as
+// a device: its place is "a>b", and it has packets out only.
+const KindLink = "link"
+
 // Device is what passed a network device in the measured window.
 type Device struct {
-	Kind  string // model.PlacePod, model.PlaceNode or model.PlaceUnderlay
+	Kind  string // model.PlacePod, model.PlaceNode, model.PlaceUnderlay or KindLink
 	Place string // the pod or node
 	Name  string
 	// In is to the place and Out from it: bits and packets per second. Large
@@ -49,7 +53,7 @@ func Devices(o *model.Outcome) []Device {
 	index := map[string]int{}
 	seconds := o.Window.Duration().Seconds()
 	for _, s := range o.Samples {
-		kind, place, name, ok := model.CutDeviceSubject(s.Subject)
+		kind, place, name, ok := deviceOf(s.Subject)
 		if !ok || seconds <= 0 {
 			continue
 		}
@@ -71,13 +75,20 @@ func Devices(o *model.Outcome) []Device {
 			d.Out = rate * bits
 		case model.SampleReceivedPackets:
 			d.InPackets = rate
-		case model.SampleSentPackets:
+		case model.SampleSentPackets, model.SampleLinkPackets:
 			d.OutPackets = rate
-		case model.SampleDroppedPackets:
+		case model.SampleDroppedPackets, model.SampleLinkOverflow:
 			d.Dropped = rate
 		}
 	}
 	return all
+}
+
+func deviceOf(subject string) (kind, place, name string, ok bool) {
+	if link, ok := strings.CutPrefix(subject, model.SubjectLink); ok {
+		return KindLink, link, "", true
+	}
+	return model.CutDeviceSubject(subject)
 }
 
 // counted is how much a counter of all subjects that begin so grew in the
@@ -107,41 +118,34 @@ func fragments(o *model.Outcome) (float64, error) {
 	return made / float64(d.Sent), nil
 }
 
-// efficiency is payload that arrived by what the underlay carried for it, in both
-// directions, with Ethernet's headers and what was sent again.
+// efficiency is the payload that reached pods' devices by what the underlay
+// carried for it, in both directions, with Ethernet's headers and what was sent
+// again. Both are devices' counters, read in one go: the window's edges, which a
+// busy host sees at other times than the generator, are no part of it.
 func efficiency(o *model.Outcome) (float64, error) {
-	var payload float64
-	switch l := o.Load; {
-	case l.Stream != nil:
-		payload = float64(l.Stream.Up + l.Stream.Down)
-	case l.Datagrams != nil && l.Datagrams.Offload:
-		return 0, errOffloaded
-	case l.Datagrams != nil:
-		payload = float64(arrived(l.Datagrams)) * float64(l.Datagrams.Size)
-	default:
-		return 0, errNoFlow
+	inner, outer, err := headers(o)
+	if err != nil {
+		return 0, err
 	}
-	underlay := model.SubjectDevice + model.PlaceUnderlay + " "
+	underlay, pods := model.SubjectDevice+model.PlaceUnderlay+" ", model.SubjectDevice+model.PlacePod+" "
 	bytes, found := counted(o, underlay, model.SampleReceivedBytes)
+	arrived, _ := counted(o, pods, model.SampleReceivedBytes)
+	frames, _ := counted(o, pods, model.SampleReceivedPackets)
+	payload := arrived - frames*inner
 	const most = 2 // fewer bytes than half of the payload: they are not its
 	switch {
-	case payload == 0:
-		return 0, errors.New("nothing arrived")
 	case !found:
 		return 0, errNoTraffic
+	case payload <= 0:
+		return 0, errors.New("nothing arrived")
 	case bytes*most < payload:
 		return 0, errSameNode
-	}
-	if o.Load.Stream == nil {
+	case o.Load.Stream == nil:
 		return payload / bytes, nil
 	}
 	packets, _ := counted(o, underlay, model.SampleReceivedPackets)
-	segments, found := counted(o, model.SubjectStack+model.PlacePod+" ", model.SampleSegments)
-	header, err := header(o)
-	if err != nil || !found {
-		return 0, errors.Join(err, errUnless(found, errNoTraffic))
-	}
-	return payload / (bytes + max(0, segments-packets)*header), nil
+	segments, _ := counted(o, model.SubjectStack+model.PlacePod+" ", model.SampleSegments)
+	return payload / (bytes + max(0, segments-packets)*(inner+outer)), nil
 }
 
 func errUnless(ok bool, err error) error {
@@ -151,18 +155,27 @@ func errUnless(ok bool, err error) error {
 	return err
 }
 
-// header is how many bytes of a full TCP segment are not payload: Ethernet's,
-// the encapsulation's, IP's and TCP's. Devices count it once for segments that
-// the kernel keeps whole, where the wire would have it on each.
-func header(o *model.Outcome) (float64, error) {
-	const ethernet = 14
-	mtu, _ := factNumber(o.Ledger, model.FactMTU)
+// headers are how many bytes of a packet of the load are not payload: on a pod's
+// device Ethernet's, IP's and the transport's, and the encapsulation's besides.
+// Devices count them once for segments that the kernel keeps whole, where the
+// wire would have them on each.
+func headers(o *model.Outcome) (inner, outer float64, err error) {
+	const ethernet, ipAndUDP = 14, 20 + 8
 	overhead, _ := factNumber(o.Ledger, model.FactOverhead)
+	switch l := o.Load; {
+	case l.Datagrams != nil && l.Datagrams.Offload:
+		return 0, 0, errOffloaded
+	case l.Datagrams != nil:
+		return ethernet + ipAndUDP, float64(overhead), nil
+	case l.Stream == nil:
+		return 0, 0, errNoFlow
+	}
+	mtu, _ := factNumber(o.Ledger, model.FactMTU)
 	mss := o.Load.Stream.MSS
 	if mtu == 0 || mss <= 0 || mtu <= mss {
-		return 0, fmt.Errorf("the headers are not known: the pods' MTU is %d and the segments' size is %d", mtu, mss)
+		return 0, 0, fmt.Errorf("the headers are not known: the pods' MTU is %d and the segments' size is %d", mtu, mss)
 	}
-	return float64(ethernet + mtu - mss + overhead), nil
+	return float64(ethernet + mtu - mss), float64(overhead), nil
 }
 
 // factNumber is the number that a fact's value begins with. Of several the last

@@ -32,18 +32,22 @@ func close(got, want float64) bool { return math.Abs(got-want) < 1e-9*math.Max(1
 // A stream of 1,000 full segments in packets of 40 over VXLAN.
 func TestEfficiencyOfStreams(t *testing.T) {
 	t.Parallel()
-	const payload, segments, packets, acks = 1_398_000, 1000, 25, 100
+	const payload, segments, packets, acks, inner, overhead = 1_398_000, 1000, 25, 100, 66, 50
 	o := carried(&model.LoadResult{Stream: &model.StreamResult{Up: payload, MSS: 1398}}, map[[2]string]float64{
-		{underlay, model.SampleReceivedBytes}:          payload + (packets+acks)*116,
-		{underlay, model.SampleReceivedPackets}:        packets + acks,
-		{"stack:pod client", model.SampleSegments}:     segments,
-		{"stack:pod server-0", model.SampleSegments}:   acks,
-		{"stack:node node-1", model.SampleSegments}:    77, // the node's own
-		{"device:pod x eth0", model.SampleSentPackets}: packets,
+		{underlay, model.SampleReceivedBytes}:                       payload + (packets+acks)*(inner+overhead),
+		{underlay, model.SampleReceivedPackets}:                     packets + acks,
+		{"stack:pod client", model.SampleSegments}:                  segments,
+		{"stack:pod server-0", model.SampleSegments}:                acks,
+		{"stack:node node-1", model.SampleSegments}:                 77, // the node's own
+		{"device:pod server-0 eth0", model.SampleReceivedBytes}:     payload + packets*inner,
+		{"device:pod server-0 eth0", model.SampleReceivedPackets}:   packets,
+		{client, model.SampleReceivedBytes}:                         acks * inner,
+		{client, model.SampleReceivedPackets}:                       acks,
+		{"device:node node-1 flannel.1", model.SampleReceivedBytes}: 1e9,
 	})
 	o.Ledger = model.Ledger{{Layer: "wire", Key: model.FactMTU, Value: "1500"}, {Layer: "vxlan", Key: model.FactMTU, Value: "1450"}, {Layer: "vxlan", Key: model.FactOverhead, Value: "50 bytes (IPv4 20)"}}
 	got, err := metric.Of(o, "efficiency")
-	if want := payload / (payload + (segments+acks)*116.0); err != nil || !close(got, want) {
+	if want := payload / (payload + (segments+acks)*float64(inner+overhead)); err != nil || !close(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 }
@@ -52,13 +56,13 @@ func TestDatagramsOnTheWire(t *testing.T) {
 	t.Parallel()
 	d := &model.DatagramResult{Size: 1472, Sent: 1000, Received: 900, Lost: 100}
 	grown := map[[2]string]float64{
-		{underlay, model.SampleReceivedBytes}: 1_600_000, {client, model.SampleSentPackets}: 2000, {"client/generator", model.SampleCPU}: 0.5,
+		{underlay, model.SampleReceivedBytes}: 1_600_000, {"device:pod server-0 eth0", model.SampleReceivedBytes}: 950 * 1514, {"device:pod server-0 eth0", model.SampleReceivedPackets}: 950, {client, model.SampleSentPackets}: 2000, {"client/generator", model.SampleCPU}: 0.5,
 		{"server-0/app", model.SampleCPU}: 0.25, {"stack:pod client", model.SampleFragments}: 2000, {"host", model.SampleBusy}: 1, {"host", model.SampleSoftIRQ}: 0.5,
 	}
 	o := carried(&model.LoadResult{Datagrams: d}, grown)
 	gbit := 900 * 1472 * 8 / 1e9
 	for name, want := range map[string]float64{
-		"efficiency": 900 * 1472 / 1.6e6, "lost": 100, "loss": 0.1, "fragments": 2, "cpu.gbit.host": 1 / gbit, "cpu.gbit.softirq": 0.5 / gbit,
+		"efficiency": 950 * 1472 / 1.6e6, "lost": 100, "loss": 0.1, "fragments": 2, "cpu.gbit.host": 1 / gbit, "cpu.gbit.softirq": 0.5 / gbit,
 		"cpu.packets.host": 0.5, "cpu.packets.total": 0.125, "cpu.packets.softirq": 0.25,
 	} {
 		if got, err := metric.Of(o, name); err != nil || !close(got, want) {
@@ -77,8 +81,8 @@ func TestTrafficIsAbsent(t *testing.T) {
 		other        bool
 	}{
 		{"requests", "efficiency", carried(&model.LoadResult{Succeeded: 1}, nil), true},
-		{"not sampled", "efficiency", carried(&model.LoadResult{Stream: stream}, nil), false},
-		{"one node", "efficiency", carried(&model.LoadResult{Stream: stream}, map[[2]string]float64{{underlay, model.SampleReceivedBytes}: 4000}), true},
+		{"not sampled", "efficiency", carried(&model.LoadResult{Datagrams: &model.DatagramResult{Sent: 1}}, nil), false},
+		{"one node", "efficiency", carried(&model.LoadResult{Datagrams: &model.DatagramResult{Sent: 1}}, map[[2]string]float64{{underlay, model.SampleReceivedBytes}: 4000, {client, model.SampleReceivedBytes}: 9000}), true},
 		{"headers not known", "efficiency", carried(&model.LoadResult{Stream: stream}, map[[2]string]float64{{underlay, model.SampleReceivedBytes}: 1e6}), false},
 		{"large buffers", "efficiency", carried(&model.LoadResult{Datagrams: &model.DatagramResult{Offload: true}}, nil), false},
 		{"a stream", "fragments", carried(&model.LoadResult{Stream: stream}, nil), true},

@@ -36,8 +36,9 @@ var _ model.Sampler = Sampler{}
 func (s Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading, error) {
 	for _, p := range s.Places {
 		var devices, stack []byte
-		at := sys.Monotonic()
+		var at int64
 		err := p.Space.InNetwork(func() (err error) {
+			at = sys.Monotonic()
 			if devices, err = sys.ReadFile("/proc/thread-self/net/dev"); err != nil {
 				return err
 			}
