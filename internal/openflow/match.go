@@ -40,6 +40,8 @@ func ipv4Src() Field { return Field{classBasic, 11, 4} }
 func ipv4Dst() Field { return Field{classBasic, 12, 4} }
 func tcpSrc() Field  { return Field{classBasic, 13, 2} }
 func tcpDst() Field  { return Field{classBasic, 14, 2} }
+func udpSrc() Field  { return Field{classBasic, 15, 2} }
+func udpDst() Field  { return Field{classBasic, 16, 2} }
 func arpOp() Field   { return Field{classBasic, 21, 2} }
 func arpSPA() Field  { return Field{classBasic, 22, 4} }
 func arpTPA() Field  { return Field{classBasic, 23, 4} }
@@ -85,6 +87,7 @@ const (
 
 	ProtocolICMP = 1
 	ProtocolTCP  = 6
+	ProtocolUDP  = 17
 )
 
 // InPort is the port that a packet came in by.
@@ -113,6 +116,12 @@ func TCPSrc(port uint16) Value { return u16(tcpSrc(), port) }
 
 // TCPDst is the receiver's port.
 func TCPDst(port uint16) Value { return u16(tcpDst(), port) }
+
+// UDPSrc is the sender's port.
+func UDPSrc(port uint16) Value { return u16(udpSrc(), port) }
+
+// UDPDst is the receiver's port.
+func UDPDst(port uint16) Value { return u16(udpDst(), port) }
 
 // ARPOp is 1 of requests, 2 of replies.
 func ARPOp(op uint16) Value { return u16(arpOp(), op) }

@@ -16,7 +16,7 @@ import (
 )
 
 // deployed is a site of two nodes with the layer.
-func deployed(t *testing.T, raw string) (model.Site, *Layer) {
+func deployed(t *testing.T, raw string) (model.Site, *Fronted) {
 	t.Helper()
 	need(t)
 	site := labtest.TwoNodes(t)
@@ -24,7 +24,7 @@ func deployed(t *testing.T, raw string) (model.Site, *Layer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer, ok := plugin.(*Layer)
+	layer, ok := plugin.(*Fronted)
 	if !ok {
 		t.Fatalf("%T", plugin)
 	}
@@ -124,7 +124,7 @@ func TestLive(t *testing.T) {
 
 // serves: services are the switches' own. Connections spread over the pods, and
 // none of these sees the virtual address.
-func serves(t *testing.T, site model.Site, layer *Layer) {
+func serves(t *testing.T, site model.Site, layer *Fronted) {
 	t.Helper()
 	svc, err := site.Service("server")
 	if err != nil {

@@ -59,26 +59,36 @@ func (f *fabric) more(s *network.Site) (model.Ledger, error) {
 			return nil, err
 		}
 	}
-	balancing, translated := 0, "no"
-	for _, svc := range f.services {
-		balancing += len(svc.Backends)
-	}
-	if all.chosen > 0 {
-		translated = "yes, at L4"
-	}
 	slices.Sort(all.program)
 	facts := model.Ledger{
 		{Key: model.FactProgram, Value: strings.Join(slices.Compact(all.program), ", "), Source: model.SourceProgram},
 		{Key: factFlows, Value: fmt.Sprintf("%d in %d tables of %d switches", all.flows, len(all.tables), all.switches), Source: model.SourceConfig},
 		{Key: factTraffic, Value: strings.Join(all.pods, "; "), Source: model.SourceCounters},
 		{Key: factMissed, Value: fmt.Sprintf("%d packets", all.drops), Source: model.SourceCounters},
-		{Key: model.FactBalancing, Value: fmt.Sprintf("OpenFlow select group with connection tracking, over %d endpoints", balancing), Source: model.SourceConfig},
-		{Key: model.FactTranslated, Value: translated, Source: model.SourceCounters},
+	}
+	if f.config.Services == groups {
+		facts = append(facts, f.balancing(all.chosen)...)
 	}
 	for i := range facts {
 		facts[i].Layer = Name
 	}
 	return facts, nil
+}
+
+// balancing is what becomes of connections to services, of which groups have
+// given so many packets a pod.
+func (f *fabric) balancing(chosen uint64) model.Ledger {
+	endpoints, translated := 0, "none: a layer above takes the traffic first"
+	for _, svc := range f.services {
+		endpoints += len(svc.Backends)
+	}
+	if chosen > 0 {
+		translated = "yes, at L4"
+	}
+	return model.Ledger{
+		{Key: model.FactBalancing, Value: fmt.Sprintf("OpenFlow select group with connection tracking, over %d endpoints", endpoints), Source: model.SourceConfig},
+		{Key: model.FactTranslated, Value: translated, Source: model.SourceCounters},
+	}
 }
 
 // add reads one switch.

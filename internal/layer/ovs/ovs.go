@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -43,7 +44,15 @@ type Config struct {
 	MTU MTU `json:"mtu,omitempty" jsonschema:"oneof_type=string;integer,default=native"`
 	// Tunnel is vxlan, gre or geneve.
 	Tunnel string `json:"tunnel,omitempty" jsonschema:"enum=vxlan,enum=gre,enum=geneve,default=vxlan"`
+	// Services is groups, by which the switches make services of virtual addresses, or none.
+	Services string `json:"services,omitempty" jsonschema:"enum=groups,enum=none,default=groups"`
 }
+
+// What makes services.
+const (
+	groups = "groups"
+	none   = "none"
+)
 
 // MTU is a network layer's, with one more word: sona, for 1400.
 type MTU struct{ network.MTU }
@@ -78,38 +87,60 @@ func Plugin() model.Plugin[model.Layer] {
 		Summary: "network: Open vSwitch in user space with an OpenFlow controller, as SONA-CNI; services are groups",
 		Config:  Config{},
 		New: func(raw json.RawMessage) (model.Layer, error) {
-			c := Config{MTU: MTU{network.Native}, Tunnel: VXLAN}
+			c := Config{MTU: MTU{network.Native}, Tunnel: VXLAN, Services: groups}
 			if err := model.ReadConfig(raw, &c); err != nil {
 				return nil, err
 			}
-			t, ok := tunnels()[c.Tunnel]
-			if !ok {
-				return nil, &model.ConfigError{Key: "tunnel", Text: fmt.Sprintf("is %q; it can be %s, %s or %s", c.Tunnel, VXLAN, GRE, GENEVE)}
+			if err := c.check(); err != nil {
+				return nil, err
 			}
-			f := &fabric{config: c, tunnel: t}
-			return &Layer{fabric: f, Layer: &network.Layer{
-				Name: Name, MTU: c.MTU.MTU, Overhead: t.overhead, Headers: t.headers, Wire: f.wire, DataPath: f.dataPath,
-				Routes: "OpenFlow 1.3 controller", More: f.more, Form: network.Always(t.form.String()),
-			}}, nil
+			l := c.layer()
+			if c.Services == none {
+				return l, nil
+			}
+			return &Fronted{l}, nil
 		},
 	}
 }
 
-// Layer is a network layer that also makes services.
+func (c Config) check() error {
+	var errs []error
+	if _, ok := tunnels()[c.Tunnel]; !ok {
+		errs = append(errs, &model.ConfigError{Key: "tunnel", Text: fmt.Sprintf("is %q; it can be %s, %s or %s", c.Tunnel, VXLAN, GRE, GENEVE)})
+	}
+	if c.Services != groups && c.Services != none {
+		errs = append(errs, &model.ConfigError{Key: "services", Text: fmt.Sprintf("is %q; it can be %s or %s", c.Services, groups, none)})
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) layer() *Layer {
+	t := tunnels()[c.Tunnel]
+	f := &fabric{config: c, tunnel: t}
+	return &Layer{fabric: f, Layer: &network.Layer{
+		Name: Name, MTU: c.MTU.MTU, Overhead: t.overhead, Headers: t.headers, Wire: f.wire, DataPath: f.dataPath,
+		Routes: "OpenFlow 1.3 controller", More: f.more, Form: network.Always(t.form.String()),
+	}}
+}
+
+// Layer is a network layer.
 type Layer struct {
 	*network.Layer
 
 	fabric *fabric
 }
 
+// Fronted is one that also makes services.
+type Fronted struct{ *Layer }
+
 var (
 	_ model.Layer    = (*Layer)(nil)
 	_ model.Observer = (*Layer)(nil)
-	_ model.Fronter  = (*Layer)(nil)
+	_ model.Fronter  = (*Fronted)(nil)
 )
 
 // Front is the service's virtual address, which flows translate.
-func (*Layer) Front(svc model.Service) []netip.AddrPort {
+func (*Fronted) Front(svc model.Service) []netip.AddrPort {
 	return []netip.AddrPort{netip.AddrPortFrom(svc.VIP, svc.Port)}
 }
 
@@ -118,8 +149,10 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (remove func(context.C
 	if err := l.fabric.find(); err != nil {
 		return nil, err
 	}
-	if l.fabric.services, err = services(s); err != nil {
-		return nil, err
+	if l.fabric.config.Services == groups {
+		if l.fabric.services, err = services(s); err != nil {
+			return nil, err
+		}
 	}
 	l.fabric.mortal, _ = s.(model.ComponentMortal) // a site that is none starts no controller again, either
 	return l.Layer.Deploy(ctx, s)

@@ -43,7 +43,7 @@ func TestConformance(t *testing.T) {
 }
 
 // own is no layer: the switches make services themselves.
-type own struct{ Layer }
+type own struct{ Fronted }
 
 func (own) Deploy(context.Context, model.Site) (func(context.Context) error, error) {
 	return func(context.Context) error { return nil }, nil

@@ -150,22 +150,36 @@ func (p plan) translation(m machine) []openflow.Flow {
 	there := openflow.Connection{Zone: zone, Table: tableService, NAT: true}.Action()
 	seen := map[netip.AddrPort]bool{}
 	for i, s := range p.Services {
-		to := append(tcp(), openflow.IPv4Dst(host(s.VIP.Addr())), openflow.TCPDst(s.VIP.Port()))
-		fresh := append(slices.Clone(to), openflow.CTState(openflow.CTNew|openflow.CTTracked, openflow.CTNew|openflow.CTTracked))
-		flows = append(flows,
-			openflow.Flow{Table: tableConnection, Priority: special, Match: to, Do: []openflow.Action{there}},
-			openflow.Flow{Table: tableService, Priority: special, Match: fresh, Do: []openflow.Action{openflow.ToGroup(groupOf(i))}},
-		)
-		for _, b := range s.Backends {
-			if seen[b] {
-				continue
+		for _, t := range transports() {
+			to := append(ip(), openflow.IPProto(t.protocol), openflow.IPv4Dst(host(s.VIP.Addr())), t.to(s.VIP.Port()))
+			fresh := append(slices.Clone(to), openflow.CTState(openflow.CTNew|openflow.CTTracked, openflow.CTNew|openflow.CTTracked))
+			flows = append(flows,
+				openflow.Flow{Table: tableConnection, Priority: special, Match: to, Do: []openflow.Action{there}},
+				openflow.Flow{Table: tableService, Priority: special, Match: fresh, Do: []openflow.Action{openflow.ToGroup(groupOf(i))}},
+			)
+			for _, b := range s.Backends {
+				if seen[b] {
+					continue
+				}
+				from := append(ip(), openflow.IPProto(t.protocol), openflow.IPv4Src(host(b.Addr())), openflow.IPv4Dst(m.Range), t.from(b.Port()))
+				flows = append(flows, openflow.Flow{Table: tablePod, Priority: special, Match: from, Do: []openflow.Action{back}})
 			}
+		}
+		for _, b := range s.Backends {
 			seen[b] = true
-			from := append(tcp(), openflow.IPv4Src(host(b.Addr())), openflow.IPv4Dst(m.Range), openflow.TCPSrc(b.Port()))
-			flows = append(flows, openflow.Flow{Table: tablePod, Priority: special, Match: from, Do: []openflow.Action{back}})
 		}
 	}
 	return flows
+}
+
+// transport is a protocol with ports.
+type transport struct {
+	protocol uint8
+	from, to func(port uint16) openflow.Value
+}
+
+func transports() []transport {
+	return []transport{{openflow.ProtocolTCP, openflow.TCPSrc, openflow.TCPDst}, {openflow.ProtocolUDP, openflow.UDPSrc, openflow.UDPDst}}
 }
 
 // ofPod is what a pod on the node needs. What it sends under another's address
@@ -218,7 +232,6 @@ func external(m machine) []openflow.Flow {
 
 func arp() openflow.Match { return openflow.Match{openflow.EthType(openflow.EtherARP)} }
 func ip() openflow.Match  { return openflow.Match{openflow.EthType(openflow.EtherIPv4)} }
-func tcp() openflow.Match { return append(ip(), openflow.IPProto(openflow.ProtocolTCP)) }
 
 func host(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 

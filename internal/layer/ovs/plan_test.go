@@ -23,6 +23,7 @@ func TestConfig(t *testing.T) {
 		`{"mtu": 1300, "tunnel": "geneve"}`: "1300 geneve",
 		`{"mtu": "sonar"}`:                  "error: it can be native, equal or a number",
 		`{"tunnel": "stt"}`:                 `error: tunnel is "stt"; it can be vxlan, gre or geneve`,
+		`{"services": "nft"}`:               `error: services is "nft"; it can be groups or none`,
 		`{"tunnels": "gre"}`:                "error: unknown field",
 	} {
 		layer, err := Plugin().New(json.RawMessage(raw))
@@ -32,14 +33,24 @@ func TestConfig(t *testing.T) {
 			}
 			continue
 		}
-		ours, ok := layer.(*Layer)
+		fronted, ok := layer.(*Fronted)
 		if !ok || err != nil {
 			t.Errorf("%s: %T, %v", raw, layer, err)
 			continue
 		}
+		ours := fronted.Layer
 		if got := string(ours.fabric.config.MTU.MTU) + " " + ours.fabric.config.Tunnel; got != want {
 			t.Errorf("%s is %s, not %s", raw, got, want)
 		}
+	}
+}
+
+// Without services of its own the layer gives no addresses.
+func TestNoServices(t *testing.T) {
+	t.Parallel()
+	layer, err := Plugin().New(json.RawMessage(`{"services": "none"}`))
+	if _, fronts := layer.(model.Fronter); fronts || err != nil {
+		t.Errorf("%T, %v", layer, err)
 	}
 }
 
