@@ -279,6 +279,7 @@ func generated(o *model.Outcome) model.Ledger {
 			way = "segmented by the kernel (GSO): in bursts"
 		}
 		add("datagrams sent", way, model.SourceConfig)
+		add("datagram size", fmt.Sprintf("%d bytes", d.Size), model.SourceConfig)
 	}
 	return facts
 }
@@ -305,6 +306,7 @@ func (b *builder) topology() Topology {
 	for _, v := range b.study.Variants {
 		t.Paths = append(t.Paths, Path{Variant: v.Name, Hops: b.hops(v, client, server)})
 	}
+	t.Traffic = b.traffic()
 	return t
 }
 
