@@ -52,10 +52,14 @@ func (e *Envoy) Start(ctx context.Context, s Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.live(ctx)
+	return e.live(ctx, e.process.Done())
 }
 
-func (e *Envoy) live(ctx context.Context) error {
+// Await waits until the Envoy says that it is live: one that a fault has killed
+// may just have been started again, as another process.
+func (e *Envoy) Await(ctx context.Context) error { return e.live(ctx, nil) }
+
+func (e *Envoy) live(ctx context.Context, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -66,7 +70,7 @@ func (e *Envoy) live(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-e.process.Done():
+		case <-ended:
 			return fmt.Errorf("the Envoy in %s ended while starting: %w (its log is in the run folder)", e.Where.Name(), e.process.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("the Envoy in %s was not ready within %s (its log is in the run folder): %w", e.Where.Name(), startTimeout, errors.Join(err, ctx.Err()))

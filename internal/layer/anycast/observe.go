@@ -49,6 +49,9 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	}
 	used, retried := 0, uint64(0)
 	for _, e := range l.edges {
+		if err := e.Await(ctx); err != nil {
+			return nil, err
+		}
 		hosts, err := e.Hosts(ctx)
 		if err != nil {
 			return nil, err

@@ -205,6 +205,24 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
+// Two services in front of the same pods are two addresses and one server.
+func TestServicesThatSharePods(t *testing.T) {
+	t.Parallel()
+	site := regions("a")
+	one := site.topology.Services[0]
+	same, other := one, one
+	same.Name, same.VIP = "same", netip.MustParseAddr("10.96.0.2")
+	other.Name, other.VIP, other.TargetPort = "other", netip.MustParseAddr("10.96.0.3"), 9090
+	m := example(t, site, "")
+	m.services = append(m.services, service{same, []string{same.VIP.String()}, m.services[0].addrs, true}, service{other, []string{other.VIP.String()}, m.services[0].addrs, false})
+	files, err := m.files(m.sidecars[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "server.shared.json", files["envoy.json"])
+	validate(t, files)
+}
+
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -323,6 +341,7 @@ func TestClaims(t *testing.T) {
 		{"disabled", `{"mtls": "disabled"}`, true, map[string]string{model.FactMTLS: "none", model.FactWireProtocol: "", model.FactPeer: ""}},
 		{"Kuma at L4", `{"profile": "kuma", "protocol": "tcp"}`, true, map[string]string{model.FactLevel: levelTCP, model.FactPeer: "", "endpoints of server from cluster-b": "P0 a 1 by gateway, P0 b 1"}},
 		{"Kuma at L7", `{"profile": "kuma", "protocol": "http"}`, true, map[string]string{model.FactLevel: levelHTTP, model.FactPeer: "spiffe://default/client"}},
+		{"no HTTP", `{"tcp": ["server"]}`, true, map[string]string{model.FactLevel: levelTCP, model.FactPeer: ""}},
 		{"locality", `{"load_balancing": "locality"}`, true, map[string]string{"endpoints of server from cluster-b": "P0 b 1, P1 a 1 by gateway"}},
 		{"cluster-local", `{"cluster_local": ["server"]}`, true, map[string]string{"endpoints of server from cluster-b": "P0 b 1"}},
 	} {

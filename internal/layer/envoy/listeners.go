@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -16,8 +17,8 @@ type (
 // bootstrap is a sidecar's whole configuration: static, where a control plane's
 // comes over xDS, and otherwise as the mesh's defaults are.
 func (m *mesh) bootstrap(sc *sidecar) ([]byte, error) {
-	listeners := list{m.outboundListener()}
 	clusters := list{passthroughCluster()}
+	var own []service
 	for _, s := range m.services {
 		outbound, err := m.outboundCluster(s, sc)
 		if err != nil {
@@ -25,9 +26,13 @@ func (m *mesh) bootstrap(sc *sidecar) ([]byte, error) {
 		}
 		clusters = append(clusters, outbound)
 		if slices.Contains(s.Pods, sc.pod.Name()) {
-			listeners = append(listeners, m.inboundListener(s))
+			own = append(own, s)
 			clusters = append(clusters, inboundCluster(s))
 		}
+	}
+	listeners := list{m.outboundListener()}
+	if len(own) > 0 {
+		listeners = append(listeners, m.inboundListener(own))
 	}
 	return proxy.Encode(object{
 		"node":             object{"id": sc.pod.Name(), "cluster": "windtunnel"},
@@ -40,11 +45,20 @@ func (m *mesh) bootstrap(sc *sidecar) ([]byte, error) {
 // service's address goes to its cluster, everything else passes through.
 func (m *mesh) outboundListener() object {
 	var chains list
+	direct := map[string]bool{} // pods' own addresses; a port that two services share is the first's
 	for _, s := range m.services {
 		filters := list{m.outboundFilter(s)}
-		chains = append(chains,
-			object{"filter_chain_match": proxy.Match(s.Port, s.vips...), "filters": filters},
-			object{"filter_chain_match": proxy.Match(s.TargetPort, s.addrs...), "filters": filters})
+		chains = append(chains, object{"filter_chain_match": proxy.Match(s.Port, s.vips...), "filters": filters})
+		var addrs []string
+		for _, a := range s.addrs {
+			if key := fmt.Sprint(a, ":", s.TargetPort); !direct[key] {
+				direct[key] = true
+				addrs = append(addrs, a)
+			}
+		}
+		if len(addrs) > 0 {
+			chains = append(chains, object{"filter_chain_match": proxy.Match(s.TargetPort, addrs...), "filters": filters})
+		}
 	}
 	return object{
 		"name": "virtualOutbound", "address": proxy.Address("0.0.0.0", portOutbound), "traffic_direction": "OUTBOUND",
@@ -99,13 +113,28 @@ func httpManager(stat, cluster string, route, more object) object {
 // inboundListener is Istio's virtualInbound: mutual TLS (unless disabled),
 // then to the app, which over HTTP is told who the client proved to be. Without
 // a matching chain a connection is closed: that is what strict means.
-func (m *mesh) inboundListener(s service) object {
+func (m *mesh) inboundListener(own []service) object {
+	var chains list
+	ports := map[uint16]bool{}
+	for _, s := range own {
+		if !ports[s.TargetPort] { // two services of one port are one to the pod
+			ports[s.TargetPort] = true
+			chains = append(chains, m.inboundChains(s)...)
+		}
+	}
+	return object{
+		"name": "virtualInbound", "address": proxy.Address("0.0.0.0", portInbound), "traffic_direction": "INBOUND",
+		"listener_filters": list{proxy.OriginalDst(), proxy.TLSInspector()}, "filter_chains": chains,
+	}
+}
+
+// inboundChains are those of one service.
+func (m *mesh) inboundChains(s service) (chains list) {
 	filters := list{proxy.TCPProxy("inbound_"+s.Name, "inbound|"+s.Name, nil)}
 	if s.http {
 		told := object{"forward_client_cert_details": "SANITIZE_SET", "set_current_client_cert_details": object{"uri": true}}
 		filters = list{httpManager("inbound_"+s.Name, "inbound|"+s.Name, nil, told)}
 	}
-	var chains list
 	if m.config.MTLS != Disabled {
 		chains = append(chains, object{
 			"filter_chain_match": object{"destination_port": s.TargetPort, "transport_protocol": "tls"},
@@ -118,10 +147,7 @@ func (m *mesh) inboundListener(s service) object {
 	if m.config.MTLS != Strict {
 		chains = append(chains, object{"filter_chain_match": object{"destination_port": s.TargetPort, "transport_protocol": "raw_buffer"}, "filters": filters})
 	}
-	return object{
-		"name": "virtualInbound", "address": proxy.Address("0.0.0.0", portInbound), "traffic_direction": "INBOUND",
-		"listener_filters": list{proxy.OriginalDst(), proxy.TLSInspector()}, "filter_chains": chains,
-	}
+	return chains
 }
 
 // tlsContext offers TLS 1.2 to 1.3, as Istio does; sidecars agree on 1.3.

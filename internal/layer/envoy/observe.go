@@ -20,7 +20,7 @@ const (
 // Claims are what Observe, the wire and the app's answers must show.
 func (l *Layer) Claims() []model.Claim {
 	level := levelTCP
-	if l.config.Protocol != TCP {
+	if slices.ContainsFunc(l.mesh.services, func(s service) bool { return s.http }) {
 		level = levelHTTP
 	}
 	claims := append([]model.Claim{{Layer: Name, Key: model.FactLevel, Value: level}, {Layer: Name, Key: model.FactProxies, Value: "2"}}, l.mesh.planned()...)
@@ -48,6 +48,9 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	}
 	inPath, sum := map[string]bool{}, stats{}
 	for _, sc := range l.mesh.sidecars {
+		if err := sc.Await(ctx); err != nil {
+			return nil, err
+		}
 		raw, err := sc.Ask(ctx, "/stats")
 		if err != nil {
 			return nil, err

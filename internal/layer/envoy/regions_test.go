@@ -54,6 +54,7 @@ func TestLocalityFailover(t *testing.T) {
 	labtest.AnsweredBy(t, site, "client-home", to, "server", "server-away")
 	t.Logf("ten answers of the other region %s after the kill", time.Since(killed))
 	revive()
+	labtest.Observed(t, site, l, append(elsewhere(), model.FactLevel)...) // at once, as after a load
 	back := time.Now()
 	labtest.AnsweredBy(t, site, "client-home", to, "server", "server-home")
 	t.Logf("ten answers of the own region %s after the heal, with 2 s of ejection", time.Since(back))

@@ -24,6 +24,9 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	}
 	used := 0
 	for _, g := range l.gateways {
+		if err := g.Await(ctx); err != nil {
+			return nil, err
+		}
 		level, err := g.level(ctx)
 		if err != nil {
 			return nil, err
