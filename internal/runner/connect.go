@@ -19,12 +19,14 @@ func entry(e *model.Endpoints, t model.Topology, service string) {
 	e.Backends = slices.DeleteFunc(e.Backends, func(b model.Backend) bool { return !slices.Contains(t.Services[i].Pods, b.Pod) })
 }
 
-// fronter is the topmost layer that gives services other addresses than their
-// pods' own; nil: none does.
-func (t *trial) fronter() model.Fronter {
+// front are the addresses that the topmost layer which has any for a service
+// gives it in place of its pods' own; none: no layer does.
+func (t *trial) front(svc model.Service) []netip.AddrPort {
 	for _, l := range slices.Backward(t.layers) {
 		if f, ok := l.(model.Fronter); ok {
-			return f
+			if at := f.Front(svc); len(at) > 0 {
+				return at
+			}
 		}
 	}
 	return nil
@@ -42,8 +44,7 @@ func (t *trial) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if f := t.fronter(); f != nil {
-			at[blueprint.Name] = f.Front(svc)
+		if at[blueprint.Name] = t.front(svc); len(at[blueprint.Name]) > 0 {
 			continue
 		}
 		for _, name := range blueprint.Pods {

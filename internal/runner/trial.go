@@ -185,8 +185,7 @@ func (t *trial) address() error {
 	if err != nil {
 		return err
 	}
-	if f := t.fronter(); f != nil {
-		t.targets = f.Front(svc)
+	if t.targets = t.front(svc); len(t.targets) > 0 {
 		return nil
 	}
 	for _, b := range t.out.Endpoints.Backends {

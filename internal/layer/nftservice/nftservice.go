@@ -21,8 +21,23 @@ const Name = "nft-service"
 
 const table = "windtunnel-services"
 
+// Config is the layer's configuration in a study.
+type Config struct {
+	// Endpoints are those that a node sends to.
+	Endpoints string `json:"endpoints,omitempty" jsonschema:"enum=all,enum=cluster,default=all" jsonschema_description:"all: pods of all clusters, as if services were merged. cluster: those of the node's own cluster, as kube-proxy knows no others; where there are none, connections fail."`
+}
+
+// The endpoints that a node sends to.
+const (
+	endpointsAll     = "all"
+	endpointsCluster = "cluster"
+)
+
 // Layer translates the virtual addresses of all services on all nodes.
-type Layer struct{}
+type Layer struct {
+	// own says that a node knows the endpoints of its own cluster only.
+	own bool
+}
 
 var (
 	_ model.Layer    = Layer{}
@@ -37,11 +52,16 @@ func Plugin() model.Plugin[model.Layer] {
 	return model.Plugin[model.Layer]{
 		Name:    Name,
 		Summary: "a ClusterIP: nftables DNAT over the endpoints, as kube-proxy does it",
+		Config:  Config{},
 		New: func(config json.RawMessage) (model.Layer, error) {
-			if len(config) > 0 && string(config) != "{}" && string(config) != "null" {
-				return nil, fmt.Errorf("%s takes no configuration, not %s", Name, config)
+			c := Config{Endpoints: endpointsAll}
+			if err := model.ReadConfig(config, &c); err != nil {
+				return nil, err
 			}
-			return Layer{}, nil
+			if c.Endpoints != endpointsAll && c.Endpoints != endpointsCluster {
+				return nil, &model.ConfigError{Key: "endpoints", Text: fmt.Sprintf("is %q; it can be all or cluster", c.Endpoints)}
+			}
+			return Layer{own: c.Endpoints == endpointsCluster}, nil
 		},
 	}
 }
@@ -57,13 +77,9 @@ func (Layer) Front(svc model.Service) []netip.AddrPort {
 
 // Deploy puts the rules on every node; where a site can make services by
 // itself, it does.
-func (Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
+func (l Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
 	if own, ok := s.(model.ServiceSite); ok {
 		return own.Expose(ctx)
-	}
-	rules, err := rules(s, nil)
-	if err != nil {
-		return nil, err
 	}
 	nodes, err := nodes(s)
 	if err != nil {
@@ -77,8 +93,8 @@ func (Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) er
 		return errors.Join(errs...)
 	}
 	for i, n := range nodes {
-		if err := n.InNetwork(func() error { return nft.Apply(rules) }); err != nil {
-			return nil, errors.Join(fmt.Errorf("node %s: %w", n.Name(), err), remove(nodes[:i]))
+		if err := l.put(s, n, nil); err != nil {
+			return nil, errors.Join(err, remove(nodes[:i]))
 		}
 	}
 	return func(context.Context) error { return remove(nodes) }, nil
@@ -86,7 +102,7 @@ func (Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) er
 
 // Drain replaces the rules on every node by ones without the pods. Connections
 // that exist keep their translation.
-func (Layer) Drain(_ context.Context, s model.Site, pods []string) (endpoints int, undrain func(context.Context) error, err error) {
+func (l Layer) Drain(_ context.Context, s model.Site, pods []string) (endpoints int, undrain func(context.Context) error, err error) {
 	if _, ok := s.(model.ServiceSite); ok {
 		return 0, nil, &model.UnsupportedError{What: "draining the layer " + Name, Missing: "the cluster's own Service holds the endpoints"}
 	}
@@ -98,19 +114,10 @@ func (Layer) Drain(_ context.Context, s model.Site, pods []string) (endpoints in
 		}
 	}
 	put := func(out []string) error {
-		rules, err := rules(s, out)
-		if err != nil {
-			return err
-		}
 		nodes, err := nodes(s)
-		if err != nil {
-			return err
-		}
-		var errs []error
+		errs := []error{err}
 		for _, n := range nodes {
-			if err := n.InNetwork(func() error { return nft.Apply(rules) }); err != nil {
-				errs = append(errs, fmt.Errorf("node %s: %w", n.Name(), err))
-			}
+			errs = append(errs, l.put(s, n, out))
 		}
 		return errors.Join(errs...)
 	}
@@ -119,6 +126,40 @@ func (Layer) Drain(_ context.Context, s model.Site, pods []string) (endpoints in
 		return 0, nil, errors.Join(err, undrain(context.Background()))
 	}
 	return endpoints, undrain, nil
+}
+
+// put makes the rules of a node; pods that are out are no endpoints.
+func (l Layer) put(s model.Site, n model.Namespace, out []string) error {
+	var foreign []string
+	if l.own {
+		foreign = elsewhere(s.Topology(), n.Name())
+	}
+	rules, err := rules(s, append(foreign, out...), l.own)
+	if err == nil {
+		err = n.InNetwork(func() error { return nft.Apply(rules) })
+	}
+	if err != nil {
+		return fmt.Errorf("node %s: %w", n.Name(), err)
+	}
+	return nil
+}
+
+// elsewhere are the pods of other clusters than the node's.
+func elsewhere(t model.Topology, node string) []string {
+	var pods []string
+	for _, r := range t.Regions {
+		for _, c := range r.Clusters {
+			if slices.ContainsFunc(c.Nodes, func(n model.Node) bool { return n.Name == node }) {
+				continue
+			}
+			for _, n := range c.Nodes {
+				for _, p := range n.Pods {
+					pods = append(pods, p.Name)
+				}
+			}
+		}
+	}
+	return pods
 }
 
 func nodes(s model.Site) ([]model.Namespace, error) {
@@ -139,7 +180,8 @@ func nodes(s model.Site) ([]model.Namespace, error) {
 
 // rules is the whole table: a chain an endpoint, one that chooses among them
 // for each service, and the two hooks. Pods that are out are no endpoints.
-func rules(s model.Site, out []string) (nft.Table, error) {
+// A service may have none left where empty is allowed: it is then not translated.
+func rules(s model.Site, out []string, empty bool) (nft.Table, error) {
 	t := nft.Table{Name: table}
 	var entry []nft.Rule
 	for i, blueprint := range s.Topology().Services {
@@ -161,6 +203,9 @@ func rules(s model.Site, out []string) (nft.Table, error) {
 			to := netip.AddrPortFrom(pod.Addr(), svc.TargetPort)
 			t.Chains = append(t.Chains, nft.Chain{Name: chain, Rules: []nft.Rule{{If: nft.Match{TCP: true}, Count: true, Do: nft.DNAT(to), Comment: name}}})
 		}
+		if len(endpoints) == 0 && empty {
+			continue
+		}
 		if len(endpoints) == 0 {
 			return t, fmt.Errorf("service %s has no pods left to go to", svc.Name)
 		}
@@ -180,7 +225,7 @@ func (Layer) Claims() []model.Claim { return nil }
 
 // Observe reads the live rules of all nodes back, with how many connections
 // each endpoint was given.
-func (Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error) {
+func (l Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error) {
 	if own, ok := s.(model.ServiceSite); ok {
 		return own.Exposed(ctx, Name)
 	}
@@ -217,8 +262,12 @@ func (Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error) {
 	if total > 0 {
 		through = "yes, at L4"
 	}
+	over := "random over"
+	if l.own {
+		over = "random over the own cluster's of"
+	}
 	return model.Ledger{
-		{Layer: Name, Key: model.FactBalancing, Value: fmt.Sprintf("nftables DNAT, random over %d endpoints", len(given)), Source: model.SourceConfig},
+		{Layer: Name, Key: model.FactBalancing, Value: fmt.Sprintf("nftables DNAT, %s %d endpoints", over, len(given)), Source: model.SourceConfig},
 		{Layer: Name, Key: model.FactTranslated, Value: through, Source: model.SourceCounters},
 	}, nil
 }

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { labtest.Main(m, nil) }
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for raw, ok := range map[string]bool{"": true, "{}": true, "null": true, `{"mode": "random"}`: false, "1": false} {
+	for raw, ok := range map[string]bool{"": true, "{}": true, "null": true, `{"endpoints": "cluster"}`: true, `{"endpoints": "x"}`: false, `{"mode": "random"}`: false, "1": false} {
 		if _, err := Plugin().New(json.RawMessage(raw)); (err == nil) != ok {
 			t.Errorf("%q: %v", raw, err)
 		}
@@ -71,7 +71,7 @@ func TestRules(t *testing.T) {
 	}}
 	web := model.Service{Name: "web", Port: 80, TargetPort: 8080, Pods: []string{"a", "b"}}
 	api := model.Service{Name: "api", Port: 443, TargetPort: 8443, Pods: []string{"c"}}
-	got, err := rules(flat{topology: model.Topology{Services: []model.Service{web, api}}}, nil)
+	got, err := rules(flat{topology: model.Topology{Services: []model.Service{web, api}}}, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +84,10 @@ func TestRules(t *testing.T) {
 		t.Errorf("(-want +got): %s", diff)
 	}
 	for name, s := range map[string]model.Service{
-		"service empty has no pods": {Name: "empty"},
+		"service empty has no pods left": {Name: "empty"},
 		"no pod x":                  {Name: "lost", Pods: []string{"x"}},
 	} {
-		if _, err := rules(flat{topology: model.Topology{Services: []model.Service{s}}}, nil); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := rules(flat{topology: model.Topology{Services: []model.Service{s}}}, nil, false); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v, want %q", err, name)
 		}
 	}
