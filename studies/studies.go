@@ -17,6 +17,14 @@ var (
 	capacity []byte
 	//go:embed wan.yaml
 	wan []byte
+	//go:embed cni.yaml
+	cni []byte
+	//go:embed cni-full.yaml
+	cniFull []byte
+	//go:embed cni-jumbo.yaml
+	cniJumbo []byte
+	//go:embed cni-tools.yaml
+	cniTools []byte
 	//go:embed published/*.csv
 	files embed.FS
 )
@@ -35,7 +43,8 @@ type Builtin struct {
 
 // List returns all built-in studies, the one to begin with first.
 func List() []Builtin {
-	return []Builtin{builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity), builtin("wan", wan)}
+	return []Builtin{builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity), builtin("wan", wan),
+		builtin("cni", cni), builtin("cni-full", cniFull), builtin("cni-jumbo", cniJumbo), builtin("cni-tools", cniTools)}
 }
 
 func builtin(name string, data []byte) Builtin {
