@@ -123,6 +123,27 @@ test-kubelab: ## test what of the clusters can be tested without starting them
 e2e-kubelab: bin/kubelab ## start two clusters, use all that tests need of them, remove them, and look for what is left
 	cd test/kubelab && KUBELAB_BINARY=$(CURDIR)/bin/kubelab unshare --net $(GO) test -count 1 -v -timeout 15m -tags e2e -run E2E .
 
+# What the host's kernel may lack is really used in there. Two machines at a time; each is slow: minutes for all.
+VM_SUITES := $(addprefix ./internal/layer/,bridge routed macvlan vxlan ipip gre geneve wireguard nftservice) ./internal/fault/...
+VM_NEEDS  := lab,netem,vxlan,ipip,gre,geneve,wireguard
+VM_TEST   := $(GO) test -p 2 -count 1 -timeout 20m -exec "nice $(CURDIR)/bin/vmrun -kernel $(CURDIR)/.tools/vm/kernel"
+
+.PHONY: test-vm vm-suites
+test-vm: ## run the suites of network layers, links and faults in a Debian kernel under QEMU (see test/vm)
+	@if scripts/need qemu-system-x86_64 qemu-system-x86 && scripts/need busybox busybox-static && scripts/need dpkg-deb dpkg; \
+	then $(MAKE) vm-suites; else echo 'test-vm is skipped: it needs QEMU, busybox and apt'; [[ ,$$WINDTUNNEL_REQUIRE, != *,vm,* ]]; fi
+
+vm-suites: bin/vmrun .tools/vm/kernel
+	CGO_ENABLED=0 WINDTUNNEL_REQUIRE=$(VM_NEEDS) $(VM_TEST) $(VM_SUITES)
+	CGO_ENABLED=0 WINDTUNNEL_REQUIRE=$(VM_NEEDS) $(VM_TEST) -run 'Link|Region|Networks|Segments' ./internal/target/lab
+
+bin/vmrun: FORCE
+	@scripts/need go go
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/vmrun ./test/vm
+
+.tools/vm/kernel: test/vm/get-kernel
+	test/vm/get-kernel $@
+
 .PHONY: FORCE
 FORCE:
 

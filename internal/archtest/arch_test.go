@@ -78,6 +78,7 @@ func layers() map[string][]string {
 		"cmd/windtunnel":    {"internal/", "studies"},
 		"cmd/image":         {"internal/image"},
 		"test/e2e":          {},
+		"test/vm":           {},
 		"bench/engine":      {"internal/"},
 		"bench/prove":       {"internal/"},
 	}
