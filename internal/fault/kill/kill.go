@@ -63,10 +63,10 @@ func New(config json.RawMessage) (model.Fault, error) {
 	if f.config.Power != nil && *f.config.Power {
 		return nil, &model.ConfigError{Key: "power", Text: "cuts whole pods off: leave it out where components are killed"}
 	}
-	known := []model.Component{model.ComponentApp, model.ComponentGateway, model.ComponentSidecar}
+	known := []model.Component{model.ComponentApp, model.ComponentController, model.ComponentGateway, model.ComponentSidecar}
 	for _, c := range f.config.Components {
 		if !slices.Contains(known, c) {
-			return nil, &model.ConfigError{Key: "components", Text: fmt.Sprintf("has %q; there are app, gateway and sidecar", c)}
+			return nil, &model.ConfigError{Key: "components", Text: fmt.Sprintf("has %q; there are app, controller, gateway and sidecar", c)}
 		}
 	}
 	return f, nil
