@@ -5,7 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"time"
@@ -35,8 +35,7 @@ type cluster struct {
 // connectAll connects to the contexts; to the current one where there are none.
 func connectAll(ctx context.Context, path string, contexts []string) ([]*cluster, error) {
 	// client-go logs every stream that ends as an error; what matters is returned.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler))
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
 	raw, err := rules.Load()
