@@ -79,12 +79,12 @@ func (e *Envoy) live(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// Stop ends the process, if there is one.
+// Stop ends the process, if there is one, and its connections.
 func (e *Envoy) Stop(ctx context.Context) error {
 	if e.process == nil {
 		return nil
 	}
-	return e.process.Stop(ctx)
+	return errors.Join(e.process.Stop(ctx), e.awaitEnds(ctx))
 }
 
 // Options are what every layer of Envoys lets a study set.

@@ -121,3 +121,24 @@ func TestRefused(t *testing.T) {
 		t.Errorf("an unknown service: %v", err)
 	}
 }
+
+// Connections to a far region take a round trip to end. Removal waits for that:
+// the site, which is closed right after, could not go before they have ended.
+func TestFarConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	site := labtest.Site(t, labtest.TwoRegions(80*time.Millisecond, false))
+	labtest.StartServers(t, site)
+	l := layer(t, `{"concurrency": 1}`)
+	remove, err := l.Deploy(t.Context(), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	svc, err := site.Service("remote")
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.AnsweredBy(t, site, "client-home", l.Front(svc)[0], "remote", "remote-away")
+	if err := remove(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+}

@@ -48,14 +48,10 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	}
 	inPath, sum := map[string]bool{}, stats{}
 	for _, sc := range l.mesh.sidecars {
-		if err := sc.Await(ctx); err != nil {
-			return nil, err
-		}
-		raw, err := sc.Ask(ctx, "/stats")
+		st, err := sc.counters(ctx)
 		if err != nil {
 			return nil, err
 		}
-		st := parseStats(raw)
 		for n, level := range map[string]uint64{levelHTTP: st.requests, levelTCP: st.connections} {
 			if level > 0 {
 				inPath[sc.role] = true
@@ -101,6 +97,14 @@ func (c Config) retries() int {
 		return kumaRetries
 	}
 	return istioRetries
+}
+
+func (sc *sidecar) counters(ctx context.Context) (stats, error) {
+	if err := sc.Await(ctx); err != nil {
+		return stats{}, err
+	}
+	raw, err := sc.Ask(ctx, "/stats")
+	return parseStats(raw), err
 }
 
 // stats is what matters of a sidecar's counters.
