@@ -31,13 +31,17 @@ type Crossing struct {
 // ApplyCrossings makes a table of that name, which must not exist yet, in the
 // calling thread's namespace.
 func ApplyCrossings(name string, crossings []Crossing) error {
-	err := applyCrossings(name, nftables.TableFamilyBridge, crossings, bridged)
+	// nft(8) calls this priority "filter" of bridges. Later is too late: where
+	// br_netfilter is loaded, as for Docker and Kubernetes, it takes frames out of
+	// the hook at -1, and puts them back behind 0.
+	const bridgeFilter = -200
+	err := applyCrossings(name, nftables.TableFamilyBridge, bridgeFilter, crossings, bridged)
 	if errors.Is(err, syscall.ENOENT) {
 		// The kernel has no nftables queue. iptables' target does the same, but
 		// for IPv4 only: bridges then have to show it what they forward.
 		err = sys.WriteSysctl("net/bridge/bridge-nf-call-iptables", "1")
 		if err == nil {
-			err = applyCrossings(name, nftables.TableFamilyIPv4, crossings, shown)
+			err = applyCrossings(name, nftables.TableFamilyIPv4, *nftables.ChainPriorityFilter, crossings, shown)
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,14 +53,16 @@ func ApplyCrossings(name string, crossings []Crossing) error {
 	return explain("applying nftables table "+name, err)
 }
 
-func applyCrossings(name string, family nftables.TableFamily, crossings []Crossing, rule func(Crossing) []expr.Any) error {
+func applyCrossings(
+	name string, family nftables.TableFamily, priority nftables.ChainPriority, crossings []Crossing, rule func(Crossing) []expr.Any,
+) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("opening nftables: %w", err)
 	}
 	table := conn.AddTable(&nftables.Table{Name: name, Family: family})
 	chain := conn.AddChain(&nftables.Chain{
-		Name: "forward", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityFilter,
+		Name: "forward", Table: table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookForward, Priority: &priority,
 	})
 	for _, c := range crossings {
 		conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: rule(c)})

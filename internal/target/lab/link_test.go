@@ -14,6 +14,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/labtest"
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 	"github.com/windtunnel/windtunnel/internal/sys/wan"
 	"github.com/windtunnel/windtunnel/internal/target/lab"
 )
@@ -32,6 +33,11 @@ func states(t *testing.T, site model.Site) []model.LinkState {
 	s, ok := site.(model.LinkedSite)
 	if !ok || len(s.Links()) != 2 {
 		t.Fatalf("%T has no two measured directions", site)
+	}
+	for _, l := range s.Links() {
+		if sys.Required("netem") && l.Means != "netem" {
+			t.Errorf("$WINDTUNNEL_REQUIRE says that links must be netem's, not a %s's", l.Means)
+		}
 	}
 	return s.Links()
 }
