@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/network"
 	"github.com/windtunnel/windtunnel/internal/sys"
+	"github.com/windtunnel/windtunnel/internal/sys/bpf"
 )
 
 // NetworkSuite says how a network layer's conformance is tested.
@@ -73,6 +75,9 @@ func networkTopology(regions bool) model.Topology {
 // the layer's native MTU and for one of 1,400 bytes.
 func NetworkLayer(t *testing.T, s NetworkSuite) {
 	t.Helper()
+	if s.Config["data_path"] == network.DataPathBPF {
+		needProgram(t)
+	}
 	site := Site(t, networkTopology(s.Regions))
 	serveAll(t, site)
 	peers := startPeers(t, site)
@@ -341,6 +346,31 @@ func (peers) passes(t *testing.T, c net.Conn, payload int) bool {
 		}
 	}
 	return false
+}
+
+// needProgram skips the test where the kernel takes no tunnel made by a BPF
+// program, or fails where $WINDTUNNEL_REQUIRE contains "tcx".
+func needProgram(t *testing.T) {
+	t.Helper()
+	Need(t)
+	ns, err := sys.NewNetns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close() //nolint:errcheck // nothing was written to it
+	err = ns.Do(func() error {
+		a, err := bpf.Attach(bpf.Tunnel{Mode: bpf.IPIP, Device: "lo", Local: netip.AddrFrom4([4]byte{127, 0, 0, 1})})
+		if err != nil {
+			return err
+		}
+		return a.Close()
+	})
+	if lacks, ok := errors.AsType[*model.UnsupportedError](err); ok && !sys.Required("tcx") {
+		t.Skipf("no tunnels by BPF programs here: %v", lacks)
+	}
+	if err != nil {
+		t.Fatalf("attaching a tunnel's BPF program: %v", err)
+	}
 }
 
 // NeedDevice skips the test where the kernel has no devices of that kind, or
