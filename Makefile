@@ -126,7 +126,8 @@ e2e-kubelab: bin/kubelab ## start two clusters, use all that tests need of them,
 # What the host's kernel may lack is really used in there. Two machines at a time; each is slow: minutes for all.
 VM_SUITES := $(addprefix ./internal/layer/,bridge routed macvlan vxlan ipip gre geneve wireguard nftservice) ./internal/fault/...
 VM_NEEDS  := lab,netem,vxlan,ipip,gre,geneve,wireguard
-VM_TEST   := $(GO) test -p 2 -count 1 -timeout 20m -exec "nice $(CURDIR)/bin/vmrun -kernel $(CURDIR)/.tools/vm/kernel"
+VM_NICE   ?= nice
+VM_TEST   := $(GO) test -p 2 -count 1 -timeout 20m -exec "$(VM_NICE) $(CURDIR)/bin/vmrun -kernel $(CURDIR)/.tools/vm/kernel"
 
 .PHONY: test-vm vm-suites
 test-vm: ## run the suites of network layers, links and faults in a Debian kernel under QEMU (see test/vm)
