@@ -146,6 +146,7 @@ type Answer struct {
 	// model.CauseStatus; empty if it is one.
 	Failure     model.Cause
 	Identity    []byte // who says to have answered; empty if nobody does
+	Path        []byte // the path of hops, as the answer has it; empty: it has none
 	Header      []byte // everything before the body, as received
 	HeaderBytes int64
 	BodyBytes   int64

@@ -175,7 +175,7 @@ func (r *recorder) answer(s *slot, a *Answer, done int64) {
 		r.payloadChanged++
 	}
 	who := r.identify(s.conn, a.Identity)
-	r.trace.success(s.due-r.run.window.Start, response, who)
+	r.trace.success(s.due-r.run.window.Start, response, who, a.Path)
 	r.timeline[r.slotOf(s.due)].success(response, cell)
 }
 

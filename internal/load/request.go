@@ -12,6 +12,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
+// HopsHeader is where servers that ask others say the path of a request.
+const HopsHeader = "x-windtunnel-hops"
+
 // IdentityHeader is where servers say who they are.
 const IdentityHeader = "x-windtunnel-identity"
 

@@ -11,6 +11,7 @@ import (
 type traced struct {
 	due, response int64
 	who           int
+	path          int // index of trace.paths; -1: none
 }
 
 // trace keeps every request of the window, in memory that is allocated before
@@ -18,8 +19,12 @@ type traced struct {
 type trace struct {
 	requests []traced
 	causes   []model.Cause
+	paths    []string
 	missing  uint64
 }
+
+// maxPaths bounds how many different paths of hops a trace tells apart.
+const maxPaths = 64
 
 // newTrace has room for all requests of the load, and for twice as many: a rate
 // is a mean.
@@ -32,10 +37,27 @@ func newTrace(l model.Load) *trace {
 	return &trace{requests: make([]traced, 0, room)}
 }
 
-func (t *trace) success(due, response int64, who int) {
+func (t *trace) success(due, response int64, who int, path []byte) {
 	if t != nil {
-		t.add(traced{due, response, who})
+		t.add(traced{due, response, who, t.pathOf(path)})
 	}
+}
+
+// pathOf is a path's index; paths beyond maxPaths are not told.
+func (t *trace) pathOf(path []byte) int {
+	if len(path) == 0 {
+		return -1
+	}
+	for i, p := range t.paths {
+		if p == string(path) {
+			return i
+		}
+	}
+	if len(t.paths) == maxPaths {
+		return -1
+	}
+	t.paths = append(t.paths, string(path)) // once a path
+	return len(t.paths) - 1
 }
 
 func (t *trace) failure(due, response int64, cause model.Cause) {
@@ -47,7 +69,7 @@ func (t *trace) failure(due, response int64, cause model.Cause) {
 		i = len(t.causes)
 		t.causes = append(t.causes, cause) // once a cause
 	}
-	t.add(traced{due, response, -2 - i})
+	t.add(traced{due, response, -2 - i, -1})
 }
 
 func (t *trace) add(r traced) {
@@ -59,7 +81,7 @@ func (t *trace) add(r traced) {
 }
 
 func (t *trace) export(responders map[string]*responder) *model.Trace {
-	out := &model.Trace{Causes: t.causes, Responders: make([]string, len(responders)), Missing: t.missing}
+	out := &model.Trace{Causes: t.causes, Responders: make([]string, len(responders)), Missing: t.missing, Paths: t.paths}
 	for _, p := range responders {
 		out.Responders[p.index] = p.id
 	}
@@ -67,6 +89,9 @@ func (t *trace) export(responders map[string]*responder) *model.Trace {
 		out.Due = append(out.Due, r.due/int64(time.Microsecond))
 		out.Response = append(out.Response, r.response/int64(time.Microsecond))
 		out.Who = append(out.Who, r.who)
+		if len(t.paths) > 0 {
+			out.Path = append(out.Path, r.path)
+		}
 	}
 	return out
 }

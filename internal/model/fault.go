@@ -46,6 +46,10 @@ type Trace struct {
 	Who        []int    `json:"who"`
 	Responders []string `json:"responders"`
 	Causes     []Cause  `json:"causes"`
+	// Path is, of a success, the index of its path of hops; -1: it has none. Both
+	// are empty where no answer has one.
+	Path  []int    `json:"path,omitempty"`
+	Paths []string `json:"paths,omitempty"`
 	// Missing is how many requests there was no room for.
 	Missing uint64 `json:"missing,omitempty"`
 }
@@ -72,6 +76,14 @@ func (t *Trace) Responder(i int) string {
 	return ""
 }
 
+// Hops is the path of hops of a success; empty: it has none.
+func (t *Trace) Hops(i int) string {
+	if i < len(t.Path) && t.Path[i] >= 0 {
+		return t.Paths[t.Path[i]]
+	}
+	return ""
+}
+
 // CauseUnsent is why a traced request failed that was due and never sent.
 const CauseUnsent Cause = "unsent"
 
@@ -85,7 +97,18 @@ func (t *Trace) merge(o *Trace) {
 	for i, c := range t.Causes {
 		why[c] = i
 	}
+	paths := map[string]int{}
+	for i, p := range t.Paths {
+		paths[p] = i
+	}
+	told := len(t.Paths)+len(o.Paths) > 0
+	for told && len(t.Path) < len(t.Due) {
+		t.Path = append(t.Path, -1)
+	}
 	for i := range o.Due {
+		if told {
+			t.Path = append(t.Path, t.index(paths, o.Hops(i)))
+		}
 		w := Unidentified
 		switch cause, id := o.Failure(i), o.Responder(i); {
 		case cause != "":
@@ -104,6 +127,18 @@ func (t *Trace) merge(o *Trace) {
 		t.Due, t.Response, t.Who = append(t.Due, o.Due[i]), append(t.Response, o.Response[i]), append(t.Who, w)
 	}
 	t.Missing += o.Missing
+}
+
+// index is a path's, which is added if it is new; -1: there is none.
+func (t *Trace) index(paths map[string]int, path string) int {
+	if path == "" {
+		return -1
+	}
+	if _, known := paths[path]; !known {
+		paths[path] = len(t.Paths)
+		t.Paths = append(t.Paths, path)
+	}
+	return paths[path]
 }
 
 // AddTrace adds the requests that another worker or generator has traced.

@@ -46,6 +46,7 @@ type session struct {
 	coded     bool // another transfer coding: only the close ends the body
 	keepAlive bool
 	identity  [2]int // where in kept
+	path      [2]int // as identity
 	answer    load.Answer
 }
 
@@ -74,7 +75,7 @@ func (s *session) Begin(dst []byte, id uint32) []byte {
 // expect makes ready for a status line.
 func (s *session) expect() {
 	s.stage, s.kept, s.lineAt = statusLine, s.kept[:0], 0
-	s.length, s.chunked, s.coded, s.identity = -1, false, false, [2]int{}
+	s.length, s.chunked, s.coded, s.identity, s.path = -1, false, false, [2]int{}, [2]int{}
 }
 
 // Feed parses received bytes.
@@ -98,7 +99,7 @@ func (s *session) Feed(b []byte, got []load.Answer) ([]load.Answer, error) {
 func (s *session) finish() load.Answer {
 	s.stage = idle
 	s.answer.Header = s.kept[:s.answer.HeaderBytes]
-	s.answer.Identity = s.kept[s.identity[0]:s.identity[1]]
+	s.answer.Identity, s.answer.Path = s.kept[s.identity[0]:s.identity[1]], s.kept[s.path[0]:s.path[1]]
 	s.answer.Close = s.answer.Close || !s.keepAlive
 	return s.answer
 }
@@ -234,12 +235,18 @@ func (s *session) header(line []byte) error {
 	case fold(name, "connection"):
 		s.keepAlive = (s.keepAlive || has(value, "keep-alive")) && !has(value, "close")
 	case fold(name, IdentityHeader):
-		at := s.lineAt + colon + 1
-		id := trim(value)
-		at += bytes.Index(value, id)
-		s.identity = [2]int{at, at + len(id)}
+		s.identity = s.place(colon, value)
+	case fold(name, load.HopsHeader):
+		s.path = s.place(colon, value)
 	}
 	return nil
+}
+
+// place is where in kept a field's value is, without spaces.
+func (s *session) place(colon int, value []byte) [2]int {
+	text := trim(value)
+	at := s.lineAt + colon + 1 + bytes.Index(value, text)
+	return [2]int{at, at + len(text)}
 }
 
 // trim takes the spaces off both ends.
