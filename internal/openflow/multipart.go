@@ -107,7 +107,8 @@ func ParsePortStatus(body []byte) (p Port, removed bool, err error) {
 	return p, reason == deleted, nil
 }
 
-// PortCounters are what a port has carried, as the switch sees it.
+// PortCounters are what a port has carried, as the switch sees it; what it does
+// not count is zero.
 type PortCounters struct {
 	Port                     uint32
 	ReceivedPackets, Packets uint64 // Packets and Bytes were sent out
@@ -122,8 +123,9 @@ func ParsePortCounters(body []byte) (all []PortCounters, err error) {
 	for len(r.b) > 0 && r.err == nil {
 		c := PortCounters{Port: r.u32()}
 		r.take(4)
-		c.ReceivedPackets, c.Packets, c.ReceivedBytes, c.Bytes = r.u64(), r.u64(), r.u64(), r.u64()
-		c.Dropped = r.u64() + r.u64()
+		c.ReceivedPackets, c.Packets = counted(r.u64()), counted(r.u64())
+		c.ReceivedBytes, c.Bytes = counted(r.u64()), counted(r.u64())
+		c.Dropped = counted(r.u64()) + counted(r.u64())
 		r.take(rest)
 		all = append(all, c)
 	}
@@ -131,6 +133,14 @@ func ParsePortCounters(body []byte) (all []PortCounters, err error) {
 		return nil, fmt.Errorf("reading counters of ports: %w", r.err)
 	}
 	return all, nil
+}
+
+// counted is a counter, or zero where the switch says that it has none.
+func counted(n uint64) uint64 {
+	if n == ^uint64(0) {
+		return 0
+	}
+	return n
 }
 
 // FlowCounters are a flow, without what it does, and what it has matched.

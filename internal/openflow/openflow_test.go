@@ -243,6 +243,20 @@ func TestMatchIsReadBack(t *testing.T) {
 	}
 }
 
+// What a switch does not count is no number.
+func TestPortCounters(t *testing.T) {
+	t.Parallel()
+	b := append(binary.BigEndian.AppendUint32(nil, 3), 0, 0, 0, 0)
+	for _, n := range []uint64{1, 2, 3, 4, 5, ^uint64(0)} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	got, err := ParsePortCounters(append(b, make([]byte, 6*8+8)...))
+	want := PortCounters{Port: 3, ReceivedPackets: 1, Packets: 2, ReceivedBytes: 3, Bytes: 4, Dropped: 5}
+	if err != nil || len(got) != 1 || got[0] != want {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	if _, err := (Message{Body: make([]byte, maxMessage)}).Append(nil); err == nil {

@@ -41,13 +41,14 @@ func (f *fabric) dataPath(s *network.Site) (string, error) {
 
 // seen is what switches have told of themselves.
 type seen struct {
-	program  []string
-	flows    int
-	switches int
-	tables   map[uint8]bool
-	chosen   uint64 // packets that groups have given a pod
-	drops    uint64
-	pods     []string // traffic of each
+	program    []string
+	flows      int
+	switches   int
+	tables     map[uint8]bool
+	endpoints  int    // of the groups
+	toServices uint64 // packets
+	drops      uint64
+	pods       []string // traffic of each
 }
 
 // more reads the switches back: by their own counters, whatever the controller
@@ -67,7 +68,7 @@ func (f *fabric) more(s *network.Site) (model.Ledger, error) {
 		{Key: factMissed, Value: fmt.Sprintf("%d packets", all.drops), Source: model.SourceCounters},
 	}
 	if f.config.Services == groups {
-		facts = append(facts, f.balancing(all.chosen)...)
+		facts = append(facts, all.balancing()...)
 	}
 	for i := range facts {
 		facts[i].Layer = Name
@@ -75,18 +76,14 @@ func (f *fabric) more(s *network.Site) (model.Ledger, error) {
 	return facts, nil
 }
 
-// balancing is what becomes of connections to services, of which groups have
-// given so many packets a pod.
-func (f *fabric) balancing(chosen uint64) model.Ledger {
-	endpoints, translated := 0, "none: a layer above takes the traffic first"
-	for _, svc := range f.services {
-		endpoints += len(svc.Backends)
-	}
-	if chosen > 0 {
+// balancing is what becomes of connections to services.
+func (a *seen) balancing() model.Ledger {
+	translated := "none: a layer above takes the traffic first"
+	if a.toServices > 0 {
 		translated = "yes, at L4"
 	}
 	return model.Ledger{
-		{Key: model.FactBalancing, Value: fmt.Sprintf("OpenFlow select group with connection tracking, over %d endpoints", endpoints), Source: model.SourceConfig},
+		{Key: model.FactBalancing, Value: fmt.Sprintf("OpenFlow select group with connection tracking, over %d endpoints", a.endpoints), Source: model.SourceConfig},
 		{Key: model.FactTranslated, Value: translated, Source: model.SourceCounters},
 	}
 }
@@ -112,9 +109,13 @@ func (a *seen) add(n *network.Node, sw *openflow.Switch) error {
 	a.program, a.switches, a.flows = append(a.program, program), a.switches+1, a.flows+len(flows)
 	for _, f := range flows {
 		a.tables[f.Flow.Table] = true
+		if f.Flow.Table == tableConnection && f.Flow.Priority == special {
+			a.toServices += f.Packets // groups' own counters begin anew with every change
+		}
 	}
+	a.endpoints = 0 // every switch has the same groups
 	for _, g := range groups {
-		a.chosen += g.Packets
+		a.endpoints += len(g.Buckets)
 	}
 	for _, c := range counters {
 		a.drops += c.Dropped
