@@ -65,11 +65,11 @@ var usual = Pool{Idle: usualIdle, IdleTimeout: usualTimeout}
 
 func TestPathOfHops(t *testing.T) {
 	t.Parallel()
-	leaf := serving(t, "leaf-0", nil, func(_ context.Context, e *Exchange) Answer {
+	leaf := serving(t, "leaf-0", nil, func(ctx context.Context, e *Exchange) Answer {
 		if e.Request.Host != "s" || e.Request.Header.Get("X-Request-Id") != "42" {
 			return Text(http.StatusBadRequest, "")
 		}
-		return ok(t.Context(), e)
+		return ok(ctx, e)
 	})
 	slow := make(chan struct{})
 	middle := serving(t, "middle-0", NewPeers(Job{Peers: one(leaf)}, usual), func(ctx context.Context, e *Exchange) Answer {
@@ -162,7 +162,8 @@ func TestPool(t *testing.T) {
 			all := make(chan struct{})
 			at, connections := counting(t, func() {
 				n := busy.Add(1)
-				for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+				for old := most.Load(); n > old; old = most.Load() {
+					most.CompareAndSwap(old, n)
 				}
 				if name == "unlimited" && n == 8 {
 					close(all)
@@ -258,7 +259,7 @@ func TestBurnIsCPUTime(t *testing.T) {
 	var used time.Duration
 	go func() { // a thread of its own: LockOSThread is not undone
 		before, err := threadCPU()
-		err = errors.Join(err, Burn(context.Background(), d))
+		err = errors.Join(err, Burn(t.Context(), d))
 		after, failure := threadCPU()
 		used = after - before
 		done <- errors.Join(err, failure)

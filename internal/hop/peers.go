@@ -202,8 +202,7 @@ func why(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("timed out")
 	}
-	var refused *net.OpError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*net.OpError](err); ok {
 		return refused
 	}
 	return err

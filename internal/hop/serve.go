@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -110,9 +111,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e := &Exchange{Request: r, Body: body, peers: h.peers}
 	a := h.answer(r.Context(), e)
 	to.Set(HeaderHops, strings.Join(append([]string{h.job.Identity}, e.hops...), ","))
-	for name, values := range a.Header {
-		to[name] = values
-	}
+	maps.Copy(to, a.Header)
 	if a.Type == "" {
 		a.Type = "text/plain; charset=utf-8"
 	}

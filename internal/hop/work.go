@@ -40,10 +40,12 @@ func Burn(ctx context.Context, d time.Duration) error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	var sum uint64
 	began, err := sys.ThreadCPU()
 	for now := began; err == nil && now-began < d && ctx.Err() == nil; now, err = sys.ThreadCPU() {
-		turn(rounded)
+		sum = turn(sum, rounded)
 	}
+	runtime.KeepAlive(sum)
 	return err
 }
 
@@ -53,9 +55,9 @@ const rounded = 10_000
 // turn does nothing useful, in a way that no compiler leaves out.
 //
 //go:noinline
-func turn(n int) (sum uint64) {
+func turn(sum uint64, n int) uint64 {
 	for i := range n {
-		sum = sum*6364136223846793005 + uint64(i) //nolint:gosec,mnd // not negative; Knuth's multiplier
+		sum = sum*6364136223846793005 + uint64(i)
 	}
 	return sum
 }

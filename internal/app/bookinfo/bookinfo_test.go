@@ -50,11 +50,11 @@ func TestCheckTopology(t *testing.T) {
 		t.Fatal(err)
 	}
 	four := preset(1)
-	if err := a.CheckTopology(four); err != nil {
+	if err = a.CheckTopology(four); err != nil {
 		t.Error(err)
 	}
 	four.Services[2].Pods = four.Services[2].Pods[:2]
-	if err := a.CheckTopology(four); err == nil || err.Error() != "reviews has 3 versions, and the topology 2 pods for them: some would not run" {
+	if err = a.CheckTopology(four); err == nil || err.Error() != "reviews has 3 versions, and the topology 2 pods for them: some would not run" {
 		t.Error(err)
 	}
 	err = a.CheckTopology(model.Topology{Services: []model.Service{{Name: "server"}}})

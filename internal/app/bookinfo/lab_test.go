@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/windtunnel/windtunnel/internal/hop"
 	"github.com/windtunnel/windtunnel/internal/labtest"
@@ -51,32 +48,15 @@ func preset(replicas int) model.Topology {
 }
 
 type answer struct {
-	status         int
-	identity, hops string
-	body           string
+	status int
+	hops   string
+	body   string
 }
 
-// get asks over a new connection from the client's pod.
 func get(t *testing.T, site model.Site, at netip.AddrPort, path string) (answer, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	ns := labtest.Network(t, site, "client-0")
-	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (c net.Conn, err error) {
-		err = ns.InNetwork(func() (err error) { c, err = (&net.Dialer{}).DialContext(ctx, network, addr); return err })
-		return c, err
-	}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.String()+path, http.NoBody)
-	if err != nil {
-		return answer{}, err
-	}
-	resp, err := tr.RoundTrip(r)
-	if err != nil {
-		return answer{}, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header.Get(hop.HeaderIdentity), resp.Header.Get(hop.HeaderHops), string(body)}, err
+	r, err := labtest.Get(t, site, "client-0", http.MethodGet, at, path, "")
+	return answer{r.Status, r.Header.Get(hop.HeaderHops), r.Body}, err
 }
 
 // ready waits until the page is whole.
@@ -173,11 +153,11 @@ func TestDeadRatings(t *testing.T) {
 				"/api/v1/products/0": http.StatusOK, "/api/v1/products": http.StatusOK,
 			} {
 				labtest.Eventually(t, func() error { // until the kernel has said that nobody is there
-					a, err := get(t, site, page, path)
-					if err == nil && a.status != status {
-						err = fmt.Errorf("%s: status %d, want %d, hops %s: %s", path, a.status, status, a.hops, a.body)
+					a, failure := get(t, site, page, path)
+					if failure == nil && a.status != status {
+						failure = fmt.Errorf("%s: status %d, want %d, hops %s: %s", path, a.status, status, a.hops, a.body)
 					}
-					return err
+					return failure
 				})
 			}
 			a, err := get(t, site, page, "/productpage")

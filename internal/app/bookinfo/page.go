@@ -52,7 +52,7 @@ func (f *front) answer(ctx context.Context, e *hop.Exchange) hop.Answer {
 	case path == "/login" && method == http.MethodPost:
 		return session(e)
 	case path == "/logout":
-		return back(&http.Cookie{Name: cookie, Path: "/", MaxAge: -1, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		return back("", -1)
 	case path == "/productpage":
 		return f.show(ctx, e)
 	case path == "/api/v1/products":
@@ -172,10 +172,11 @@ func session(e *hop.Exchange) hop.Answer {
 	if err != nil || user == "" || len(user) > 100 || strings.ContainsFunc(user, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`",;\`, r) }) {
 		return hop.Text(http.StatusBadRequest, "a username is missing, or has other characters than a cookie can\n")
 	}
-	return back(&http.Cookie{Name: cookie, Value: user, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	return back(user, 0)
 }
 
-// back sets a cookie and sends the user to the page.
-func back(c *http.Cookie) hop.Answer {
+// back sets the cookie, or removes it, and sends the user to the page.
+func back(user string, age int) hop.Answer {
+	c := http.Cookie{Name: cookie, Value: user, Path: "/", MaxAge: age, HttpOnly: true, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: pods speak HTTP, and nothing is protected
 	return hop.Answer{Status: http.StatusFound, Header: http.Header{"Location": {"/productpage"}, "Set-Cookie": {c.String()}}}
 }

@@ -137,10 +137,10 @@ func (c ServiceConfig) routes(p *hop.Problems, at string) []route {
 	}
 	s := service{}
 	for i, rc := range c.Routes {
-		at := at + ".routes[" + strconv.Itoa(i) + "]"
-		r := rc.read(p, at)
+		here := at + ".routes[" + strconv.Itoa(i) + "]"
+		r := rc.read(p, here)
 		if s.route(r.Path) != nil {
-			p.Add(at+".path", "is %q, as that of an earlier one", r.Path)
+			p.Add(here+".path", "is %q, as that of an earlier one", r.Path)
 		}
 		s.Routes = append(s.Routes, r)
 	}
@@ -166,17 +166,23 @@ func (c RouteConfig) read(p *hop.Problems, at string) route {
 		p.Add(at+".status", "is %d; it can be %d to %d", r.Status, leastStatus, greatestStatus)
 	}
 	for i, cc := range c.Calls {
-		at := at + ".calls[" + strconv.Itoa(i) + "]"
-		one := call{Service: cc.Service, Path: path(p, at+".path", cc.Path), Timeout: p.Span(at+".timeout", cc.Timeout, usualTimeout, maxTime), Attempts: max(1, cc.Attempts), Optional: cc.Optional}
-		if one.Timeout == 0 {
-			p.Add(at+".timeout", "is 0; a call needs some time")
-		}
-		if cc.Attempts < 0 || cc.Attempts > maxAttempts {
-			p.Add(at+".attempts", "is %d; it can be 1 to %d", cc.Attempts, maxAttempts)
-		}
-		r.Calls = append(r.Calls, one)
+		r.Calls = append(r.Calls, cc.read(p, at+".calls["+strconv.Itoa(i)+"]"))
 	}
 	return r
+}
+
+func (c CallConfig) read(p *hop.Problems, at string) call {
+	one := call{
+		Service: c.Service, Path: path(p, at+".path", c.Path), Timeout: p.Span(at+".timeout", c.Timeout, usualTimeout, maxTime),
+		Attempts: max(1, c.Attempts), Optional: c.Optional,
+	}
+	if one.Timeout == 0 {
+		p.Add(at+".timeout", "is 0; a call needs some time")
+	}
+	if c.Attempts < 0 || c.Attempts > maxAttempts {
+		p.Add(at+".attempts", "is %d; it can be 1 to %d", c.Attempts, maxAttempts)
+	}
+	return one
 }
 
 // path checks a path; / if there is none.

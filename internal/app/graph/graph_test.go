@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -163,7 +162,7 @@ func TestCallsThatFail(t *testing.T) {
 
 func TestServeNeedsAFile(t *testing.T) {
 	t.Parallel()
-	if err := Serve(context.Background(), t.TempDir()+"/none"); err == nil {
+	if err := Serve(t.Context(), t.TempDir()+"/none"); err == nil {
 		t.Error("no error")
 	}
 }

@@ -3,17 +3,13 @@ package graph
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/windtunnel/windtunnel/internal/hop"
 	"github.com/windtunnel/windtunnel/internal/labtest"
@@ -33,7 +29,8 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	labtest.App(t, labtest.AppSuite{New: func(t *testing.T) model.App { return newApp(t, `{"services": [{"name": "server"}]}`) }})
+	app := newApp(t, `{"services": [{"name": "server"}]}`)
+	labtest.App(t, labtest.AppSuite{New: func(*testing.T) model.App { return app }})
 }
 
 func newApp(t *testing.T, raw string) *App {
@@ -62,29 +59,6 @@ func tiers(sizes map[string]int, order ...string) model.Topology {
 	return t
 }
 
-// get asks over a new connection from the client's pod.
-func get(t *testing.T, site model.Site, at netip.AddrPort, path string) (*http.Response, string, error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	ns := labtest.Network(t, site, "client-0")
-	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (c net.Conn, err error) {
-		err = ns.InNetwork(func() (err error) { c, err = (&net.Dialer{}).DialContext(ctx, network, addr); return err })
-		return c, err
-	}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.String()+path, http.NoBody)
-	if err != nil {
-		return nil, "", err
-	}
-	resp, err := tr.RoundTrip(r)
-	if err != nil {
-		return nil, "", err
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(resp.Body)
-	return resp, string(body), err
-}
-
 // Requests go through all tiers; what a dead pod does to them is seen; and a
 // service is where Connect says.
 func TestTiers(t *testing.T) {
@@ -105,13 +79,13 @@ func TestTiers(t *testing.T) {
 	hops := func(want string) {
 		t.Helper()
 		labtest.Eventually(t, func() error {
-			resp, body, err := get(t, site, front, "/")
-			if err != nil {
-				return err
+			r, failure := labtest.Get(t, site, "client-0", http.MethodGet, front, "/", "")
+			if failure != nil {
+				return failure
 			}
-			got := strings.NewReplacer("leaf-0", "leaf", "leaf-1", "leaf").Replace(resp.Header.Get(hop.HeaderHops))
-			if resp.StatusCode != http.StatusOK || got != want || body != "wwwwwwwwww" || resp.Header.Get(hop.HeaderIdentity) != "front-0" {
-				return fmt.Errorf("%s, hops %s, body %q", resp.Status, got, body)
+			got := strings.NewReplacer("leaf-0", "leaf", "leaf-1", "leaf").Replace(r.Header.Get(hop.HeaderHops))
+			if r.Status != http.StatusOK || got != want || r.Body != "wwwwwwwwww" || r.Header.Get(hop.HeaderIdentity) != "front-0" {
+				return fmt.Errorf("%d, hops %s, body %q", r.Status, got, r.Body)
 			}
 			return nil
 		})
@@ -125,7 +99,7 @@ func TestTiers(t *testing.T) {
 		}
 		return []netip.AddrPort{ends.Backends[1].Addr}
 	}
-	if err := app.Connect(t.Context(), site, connect); err != nil {
+	if err = app.Connect(t.Context(), site, connect); err != nil {
 		t.Fatal(err)
 	}
 	hops("front-0,middle-0,leaf,leaf")
@@ -138,12 +112,12 @@ func TestTiers(t *testing.T) {
 		t.Fatal(err)
 	}
 	labtest.Eventually(t, func() error {
-		resp, body, err := get(t, site, front, "/")
-		if err != nil {
-			return err
+		r, failure := labtest.Get(t, site, "client-0", http.MethodGet, front, "/", "")
+		if failure != nil {
+			return failure
 		}
-		if resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "asking middle: status 502") || resp.Header.Get(hop.HeaderHops) != "front-0,middle-0" {
-			return errors.New(resp.Status + ", " + body + resp.Header.Get(hop.HeaderHops))
+		if r.Status != http.StatusBadGateway || !strings.Contains(r.Body, "asking middle: status 502") || r.Header.Get(hop.HeaderHops) != "front-0,middle-0" {
+			return fmt.Errorf("%d, %s %v", r.Status, r.Body, r.Header)
 		}
 		return nil
 	})

@@ -4,15 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/windtunnel/windtunnel/internal/hop"
 	"github.com/windtunnel/windtunnel/internal/labtest"
@@ -76,33 +73,17 @@ func deploy(t *testing.T, config string) (model.Site, []model.Backend) {
 	return site, ends.Backends
 }
 
-// ask asks a server over a new connection from the client's pod: "status hops body".
+// ask asks a server: "status hops body".
 func ask(t *testing.T, site model.Site, at netip.AddrPort, method, body string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	ns := labtest.Network(t, site, "client-0")
-	tr := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, addr string) (c net.Conn, err error) {
-		err = ns.InNetwork(func() (err error) { c, err = (&net.Dialer{}).DialContext(ctx, network, addr); return err })
-		return c, err
-	}}
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+at.String()+"/todos", strings.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	resp, err := tr.RoundTrip(r)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	b, err := io.ReadAll(resp.Body)
-	return fmt.Sprintf("%d %s %s", resp.StatusCode, resp.Header.Get(hop.HeaderHops), b), err
+	r, err := labtest.Get(t, site, "client-0", method, at, "/todos", body)
+	return fmt.Sprintf("%d %s %s", r.Status, r.Header.Get(hop.HeaderHops), r.Body), err
 }
 
-func answers(t *testing.T, site model.Site, at netip.AddrPort, method, body, want string) {
+func answers(t *testing.T, site model.Site, at netip.AddrPort, want string) {
 	t.Helper()
 	labtest.Eventually(t, func() error {
-		got, err := ask(t, site, at, method, body)
+		got, err := ask(t, site, at, http.MethodGet, "")
 		if err == nil && got != want {
 			err = fmt.Errorf("%q, want %q", got, want)
 		}
@@ -117,8 +98,8 @@ func TestLocal(t *testing.T) {
 	t.Parallel()
 	site, servers := deploy(t, `{}`)
 	for range 5 {
-		answers(t, site, servers[0].Addr, "GET", "", `200 server-0,redis-0 `+list)
-		answers(t, site, servers[1].Addr, "GET", "", `200 server-1,redis-1 `+list)
+		answers(t, site, servers[0].Addr, `200 server-0,redis-0 `+list)
+		answers(t, site, servers[1].Addr, `200 server-1,redis-1 `+list)
 	}
 	for _, b := range servers {
 		if who, err := labtest.Ask(t, site, "client-0", b.Addr, ""); err != nil || who != b.Identity {
@@ -128,8 +109,8 @@ func TestLocal(t *testing.T) {
 	if got, err := ask(t, site, servers[0].Addr, "POST", `{"title": "rest"}`); err != nil || got != `200 server-0,redis-0 {"title":"rest"}` {
 		t.Errorf("%q, %v", got, err)
 	}
-	answers(t, site, servers[0].Addr, "GET", "", `200 server-0,redis-0 ["rest","write","measure","report"]`)
-	answers(t, site, servers[1].Addr, "GET", "", `200 server-1,redis-1 `+list)
+	answers(t, site, servers[0].Addr, `200 server-0,redis-0 ["rest","write","measure","report"]`)
+	answers(t, site, servers[1].Addr, `200 server-1,redis-1 `+list)
 }
 
 // A merged service sends new connections to the other cluster's database, too.
@@ -156,7 +137,7 @@ func TestMerged(t *testing.T) {
 func TestDeadDatabase(t *testing.T) {
 	t.Parallel()
 	site, servers := deploy(t, `{"todos": []}`)
-	answers(t, site, servers[0].Addr, "GET", "", "200 server-0,redis-0 null")
+	answers(t, site, servers[0].Addr, "200 server-0,redis-0 null")
 	mortal, ok := labtest.Pod(t, site, "redis-0").(model.Mortal)
 	if !ok {
 		t.Fatal("pods cannot be killed here")
@@ -172,9 +153,9 @@ func TestDeadDatabase(t *testing.T) {
 		}
 		return err
 	})
-	answers(t, site, servers[1].Addr, "GET", "", "200 server-1,redis-1 null")
+	answers(t, site, servers[1].Addr, "200 server-1,redis-1 null")
 	if err := revive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	answers(t, site, servers[0].Addr, "GET", "", "200 server-0,redis-0 null")
+	answers(t, site, servers[0].Addr, "200 server-0,redis-0 null")
 }

@@ -121,16 +121,14 @@ func (a *App) Check(context.Context) error {
 }
 
 func (a *App) find() (string, error) {
-	path, err := a.redis, error(nil)
-	looked := path
-	if path == "" {
-		path, err = sys.Look("redis-server")
-		looked = "PATH"
-	} else {
+	looked := "in PATH"
+	path, err := sys.Look("redis-server")
+	if a.redis != "" {
+		path, looked = a.redis, "at "+a.redis
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		return "", &model.UnsupportedError{What: "the app todos", Missing: "no redis-server at " + looked, Hint: "apt-get install redis-server; its service need not run"}
+		return "", &model.UnsupportedError{What: "the app todos", Missing: "no redis-server " + looked, Hint: "apt-get install redis-server; its service need not run"}
 	}
 	return path, nil
 }
@@ -201,7 +199,7 @@ func (a *App) Deploy(ctx context.Context, s model.Site) (model.Endpoints, error)
 	if err != nil {
 		return all, err
 	}
-	if err := a.CheckTopology(s.Topology()); err != nil {
+	if err = a.CheckTopology(s.Topology()); err != nil {
 		return all, fmt.Errorf("deploying todos: %w", err)
 	}
 	databases, err := s.Service(a.settings.Databases)
@@ -212,12 +210,8 @@ func (a *App) Deploy(ctx context.Context, s model.Site) (model.Endpoints, error)
 	filling.Seed = &a.todos
 	var processes []hop.Server
 	for _, name := range databases.Pods {
-		pod, err := s.Pod(name)
-		if err != nil {
+		if err = startRedis(ctx, s, name, program, databases.TargetPort); err != nil {
 			return all, err
-		}
-		if _, err := pod.Start(ctx, redis(program, databases.TargetPort)); err != nil {
-			return all, fmt.Errorf("deploying Redis in pod %s: %w", name, err)
 		}
 		processes = append(processes, hop.Server{Service: databases.Name, Pod: name, Config: filling})
 	}
@@ -234,6 +228,17 @@ func (a *App) Deploy(ctx context.Context, s model.Site) (model.Endpoints, error)
 	all.Backends, err = a.deployed.Backends()
 	all.Backends = slices.DeleteFunc(all.Backends, func(b model.Backend) bool { return !slices.Contains(servers.Pods, b.Pod) })
 	return all, err
+}
+
+func startRedis(ctx context.Context, s model.Site, name, program string, port uint16) error {
+	pod, err := s.Pod(name)
+	if err != nil {
+		return err
+	}
+	if _, err = pod.Start(ctx, redis(program, port)); err != nil {
+		return fmt.Errorf("deploying Redis in pod %s: %w", name, err)
+	}
+	return nil
 }
 
 // redis keeps everything in memory only.
