@@ -8,7 +8,7 @@ IMAGE         := localhost/windtunnel:latest
 ENVOY := .tools/envoy/envoy/_bin/envoy
 LINT  := .tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build build-kube image e2e run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab
+.PHONY: help build build-kube image e2e run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab ovs
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -99,6 +99,9 @@ prove-stats: ## prove the statistics by simulation, and write the table of docs/
 prove-lab: ## prove the lab: A/A studies, and effects that were planted
 	$(GO) build -trimpath -o bin/prove ./bench/prove
 	bin/prove lab -dir prove-$$(date -u +%Y-%m-%dT%H-%M-%S) $(PROVE)
+
+ovs: ## install Open vSwitch, which the layer ovs needs
+	@scripts/need ovs-vswitchd openvswitch-switch
 
 schema: build ## write schema/study.schema.json from the catalog
 	bin/windtunnel schema > schema/study.schema.json
