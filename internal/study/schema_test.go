@@ -2,14 +2,11 @@ package study
 
 import (
 	"bytes"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/windtunnel/windtunnel/studies"
 )
 
 func TestSchemaGolden(t *testing.T) {
@@ -134,30 +131,5 @@ func TestSchemaTakesFiles(t *testing.T) {
 		if err := schema.Validate(document(t, text)); (err == nil) != good {
 			t.Errorf("schema: %v", err)
 		}
-	}
-}
-
-func TestBuiltinStudies(t *testing.T) {
-	t.Parallel()
-	schema := compiled(t)
-	all := studies.List()
-	files, err := filepath.Glob("../../studies/*.yaml")
-	if err != nil || len(files) != len(all) {
-		t.Errorf("%d studies are listed, of %d files; %v", len(all), len(files), err)
-	}
-	for _, b := range all {
-		t.Run(b.Name, func(t *testing.T) {
-			t.Parallel()
-			s, err := Parse(b.Name+".yaml", b.Data, catalog())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s.Name != b.Name || s.Question != b.Question || b.Question == "" {
-				t.Errorf("study %s asks %q; the list says %s, %q", s.Name, s.Question, b.Name, b.Question)
-			}
-			if err := schema.Validate(document(t, string(b.Data))); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }
