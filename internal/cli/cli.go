@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -100,6 +101,9 @@ type Lab interface { //nolint:interfacebloat // a target and its commands; split
 	ServeExec(ctx context.Context, s model.Site) error
 	Exec(ctx context.Context, pod string, argv []string) (code int, err error)
 	Close() error
+	// Bring makes Enter hand a file on to the inside, where Brought returns it.
+	Bring(open func() (*os.File, error))
+	Brought() *os.File
 }
 
 // The exit codes.

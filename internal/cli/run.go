@@ -31,6 +31,7 @@ type runOptions struct {
 	seed        uint64
 	blocks      int
 	quiet       bool
+	metrics     string
 	target      targetFlags
 }
 
@@ -45,6 +46,9 @@ func (a *app) runCommand() *cobra.Command {
 			if (len(args) == 1) == (o.resume != "") {
 				return wrong(errors.New("run takes a study, or --resume RUN; the built-in studies are " + a.studyNames()))
 			}
+			if err := checkMetrics(o.metrics); err != nil {
+				return err
+			}
 			return a.run(cmd.Context(), args, o)
 		},
 	}
@@ -53,6 +57,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().Uint64Var(&o.seed, "seed", 0, "seed of the random order, instead of the study's")
 	c.Flags().IntVar(&o.blocks, "blocks", 0, "number of blocks, instead of the study's (at least 6)")
 	c.Flags().BoolVar(&o.quiet, "quiet", false, "no progress, only the result")
+	c.Flags().StringVar(&o.metrics, "metrics", "", "address at which Prometheus may ask how the run is doing, e.g. :9464 (of loopback unless a host is given)")
 	o.target.add(c)
 	return c
 }
@@ -69,6 +74,9 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	if err = a.check(ctx, j.plan.Study); err != nil {
 		return err
 	}
+	if o.metrics != "" {
+		a.catalog.Lab.Bring(func() (*os.File, error) { return a.listenerFile(ctx, o.metrics) })
+	}
 	inside, code, err := a.catalog.Lab.Enter(ctx)
 	if err != nil {
 		return err
@@ -76,7 +84,7 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	if !inside {
 		return silent(code) // the same command has run inside
 	}
-	err = a.runInside(ctx, j, o, place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness})
+	err = a.runInside(ctx, j, o, place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness, listener: a.catalog.Lab.Brought()})
 	return errors.Join(err, a.catalog.Lab.Close())
 }
 
@@ -254,6 +262,8 @@ type place struct {
 	target  model.Target
 	host    model.Host
 	witness runner.Witness // nil: nobody watches the wire there
+	// listener is for --metrics, from outside; nil: there is no outside.
+	listener *os.File
 }
 
 // runInside carries the plan out; on the lab, from within it.
@@ -275,9 +285,14 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions, at place) erro
 		calibrated, frozen = j.earlier.Calibration, j.earlier.Frozen
 	}
 	progress := newProgress(a.env, o.quiet, j.plan)
+	watched, err := a.watch(ctx, j, o, at, progress)
+	if err != nil {
+		return errors.Join(err, w.Close(nil))
+	}
+	defer watched.close(ctx)
 	end, runErr := runner.Run(ctx, runner.Settings{
 		Plan: j.plan, Target: at.target, App: theApp, Stack: a.stack, Driver: a.driver, Fault: a.fault, Witness: at.witness, Sink: w,
-		Finished: finished, Calibrated: calibrated, Frozen: frozen, Stop: a.stopRule(j), Progress: progress, SampleEvery: sampleEvery,
+		Finished: finished, Calibrated: calibrated, Frozen: frozen, Stop: a.stopRule(j), Progress: watched, SampleEvery: sampleEvery,
 	})
 	progress.close()
 	var last *store.End

@@ -27,6 +27,24 @@ type Handover struct {
 	// Probe says that the inner process is only to try what it can do there;
 	// see ReexecProbe.
 	Probe bool `json:"probe,omitempty"`
+	// Bring is a file of the outer process that the inner one gets, too, e.g. a
+	// listener of the host's network; there it is what File returns.
+	Bring   *os.File `json:"-"`
+	Brought bool     `json:"brought,omitempty"`
+}
+
+// broughtFile is the number of the file that was brought: the first after the
+// standard ones.
+const broughtFile = 3
+
+// File is the file that the outer process has brought, nil if it has not. Call it
+// once, before any child is started: no child must inherit it.
+func (h Handover) File() *os.File {
+	if !h.Brought {
+		return nil
+	}
+	unix.CloseOnExec(broughtFile)
+	return os.NewFile(broughtFile, "brought from outside")
 }
 
 // Inside says whether this process is the re-executed one, and forgets the
@@ -119,12 +137,16 @@ func startAndWait(cmd *exec.Cmd, bind []int) error {
 }
 
 func insideCommand(ctx context.Context, h Handover) (*exec.Cmd, error) {
+	h.Brought = h.Bring != nil
 	marker, err := json.Marshal(h)
 	if err != nil {
 		return nil, fmt.Errorf("writing the hand-over to the inner process: %w", err)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/proc/self/exe")
 	cmd.Args = os.Args
+	if h.Brought {
+		cmd.ExtraFiles = []*os.File{h.Bring}
+	}
 	cmd.Env = append(os.Environ(), insideMarker+"="+string(marker))
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,

@@ -42,6 +42,9 @@ type Target struct {
 	sites   int
 
 	measured measured // links
+
+	bring   func() (*os.File, error)
+	brought *os.File
 }
 
 var (
@@ -66,6 +69,13 @@ func StateDir(uid int, runtimeDir string) string {
 	return filepath.Join(os.TempDir(), "windtunnel-"+strconv.Itoa(uid))
 }
 
+// Bring makes Enter open a file outside and hand it on to the inside, where
+// Brought returns it: a listener of the host's network, which the inside has not.
+func (t *Target) Bring(open func() (*os.File, error)) { t.bring = open }
+
+// Brought is what was brought to the inside; nil: nothing was.
+func (t *Target) Brought() *os.File { return t.brought }
+
 // Enter runs this whole program again inside namespaces of its own, or says
 // that it is there already. What killed runs have left is swept before and
 // after.
@@ -85,6 +95,12 @@ func (t *Target) Enter(ctx context.Context) (inside bool, code int, err error) {
 	}
 	_, others := splitCPUs(cpus)
 	h := sys.Handover{CPUs: cpus, StateDir: t.stateDir, Rootless: sys.Rootless()}
+	if t.bring != nil {
+		if h.Bring, err = t.bring(); err != nil {
+			return false, 0, err
+		}
+		defer h.Bring.Close() //nolint:errcheck // the inside has its own
+	}
 	code, err = sys.Reexec(ctx, h, others)
 	if err != nil {
 		return false, 0, &model.UnsupportedError{
@@ -101,6 +117,7 @@ const namespacesHint = "run as root, or allow user namespaces: sysctl kernel.unp
 
 // settle makes the inside usable: mounts, loopback, cgroups, state.
 func (t *Target) settle(h sys.Handover) error {
+	t.brought = h.File()
 	notes, err := sys.SettleInside()
 	if err != nil {
 		return err
