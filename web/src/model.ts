@@ -221,6 +221,26 @@ export interface LedgerCell {
 export interface Topology {
   nodes: Node[];
   paths: Path[];
+  traffic?: Traffic[];
+}
+
+/** What passed every device under one variant and load: medians over trials. */
+export interface Traffic {
+  variant: string;
+  load: string;
+  trials: number;
+  devices: Device[];
+}
+
+export interface Device {
+  kind: string;
+  place: string;
+  name: string;
+  in_bps: number;
+  out_bps: number;
+  in_pps: number;
+  out_pps: number;
+  dropped_pps: number;
 }
 
 export interface Node {

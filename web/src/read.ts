@@ -82,6 +82,7 @@ function normalise(m: Model): Model {
     topology: {
       nodes: list(m.topology?.nodes).map((n) => ({ ...n, pods: list(n.pods) })),
       paths: list(m.topology?.paths).map((p) => ({ ...p, hops: list(p.hops) })),
+      ...(m.topology?.traffic && { traffic: m.topology.traffic.map((t) => ({ ...t, devices: list(t.devices) })) }),
     },
     findings: list(m.findings),
     trials: list(m.trials),

@@ -26,6 +26,8 @@ export interface State {
   differs: boolean;
   /** Variant whose path is drawn; empty: the last that is not a control. */
   path: string;
+  /** Load whose traffic is drawn on the topology; empty: the first that has some. */
+  traffic: string;
   /** Findings of one variant and load, "variant/load"; empty: all. */
   at: string;
   /** Column of a table by table: "column" or "-column" for descending. */
@@ -51,13 +53,14 @@ export const initial: State = {
   hideParts: [],
   differs: false,
   path: "",
+  traffic: "",
   at: "",
   sort: {},
   section: "",
 };
 
 const lists = { hide: "hide", loads: "hideLoads", parts: "hideParts" } as const;
-const texts = { under: "under", metric: "metric", q: "filter", path: "path", at: "at", section: "section" } as const;
+const texts = { under: "under", metric: "metric", q: "filter", path: "path", traffic: "traffic", at: "at", section: "section" } as const;
 const choices = {
   scale: ["scale", ["absolute", "relative"]],
   rows: ["rows", ["primary", "all"]],

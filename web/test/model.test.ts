@@ -174,3 +174,25 @@ test("a failover is told in the order of what happened", () => {
   const failed = f!.failed.reduce((a, b) => a + b, 0);
   expect(describeFailover(f!)).toBe(`${failed} requests failed; ${800} answered by east; ${400 - failed} answered by west; kill server-0 at 2.01 s; kill healed at 4.00 s`);
 });
+
+test("traffic is drawn in pods, in nodes and on the underlay", () => {
+  const device = { in_pps: 0, out_pps: 0, dropped_pps: 0 };
+  const devices = [
+    { ...device, kind: "pod", place: "client-0", name: "eth0", in_bps: 1e6, out_bps: 2.04e9 },
+    { ...device, kind: "node", place: "node-0", name: "flannel.1", in_bps: 0, out_bps: 2.05e9 },
+    { ...device, kind: "underlay", place: "node-0", name: "eth0", in_bps: 0, out_bps: 2e9 },
+    { ...device, kind: "underlay", place: "node-1", name: "eth0", in_bps: 1e9, out_bps: 0 },
+    { ...device, kind: "pod", place: "nowhere", name: "eth0", in_bps: 1, out_bps: 1 },
+  ];
+  const path = ["client-0 generator", "server-0 app"];
+  const bare = layout(model.topology.nodes, path);
+  const l = layout(model.topology.nodes, path, devices);
+  expect(bare.rates).toEqual([]);
+  expect(bare.underlay).toEqual([]);
+  expect(l.rates.map((r) => r.text.replace(/\u00a0/g, " "))).toEqual(["eth0 ↓ 1.00 Mbit/s ↑ 2.04 Gbit/s", "flannel.1 ↓ 0 bit/s ↑ 2.05 Gbit/s", "eth0 ↓ 0 bit/s ↑ 2.00 Gbit/s", "eth0 ↓ 1.00 Gbit/s ↑ 0 bit/s"]);
+  expect(l.underlay).toHaveLength(3);
+  const [busiest, other] = l.underlay;
+  expect(busiest?.width).toBeGreaterThan(other?.width ?? 99);
+  expect(l.height).toBeGreaterThan(bare.height);
+  for (const r of l.rates) expect(r.y).toBeLessThan(l.height);
+});

@@ -24,6 +24,7 @@ test("every choice survives the way through the fragment", () => {
     resource: "memory",
     hideParts: ["generator"],
     differs: true,
+    traffic: "tcp-across",
     path: "envoy",
     at: "envoy/steady",
     sort: { "main.steady": "-response.p50", results: "p" },

@@ -1,5 +1,6 @@
 // Where nodes, pods and hops stand in the picture of the topology; pure.
-import type { Node } from "../model";
+import { value } from "../format";
+import type { Device, Node } from "../model";
 
 export interface Placed {
   label: string;
@@ -20,6 +21,16 @@ export interface Layout {
   hops: Placed[];
   /** SVG paths from hop to hop. */
   lines: string[];
+  /** What passed devices: in pods and nodes, and on their ends of the underlay. */
+  rates: Rate[];
+  /** The underlay that joins the nodes, and each one's end of it; width by traffic. */
+  underlay: { x1: number; y1: number; x2: number; y2: number; width: number }[];
+}
+
+export interface Rate {
+  text: string;
+  x: number;
+  y: number;
 }
 
 const nodeWidth = 250;
@@ -27,6 +38,8 @@ const gap = 64;
 const pad = 12;
 const head = 26;
 const hop = { height: 26, gap: 16 };
+const line16 = 16;
+const bus = { drop: 34, height: 42, thin: 1.5, thick: 7 };
 
 interface Hop {
   where: string;
@@ -40,23 +53,24 @@ export function splitHop(text: string): Hop {
 }
 
 /** Nodes side by side, pods stacked in them, the hops of a request inside. */
-export function layout(nodes: Node[], path: string[]): Layout {
+export function layout(nodes: Node[], path: string[], devices: Device[] = []): Layout {
   const hops = path.map(splitHop);
   const columns = withStrangers(arranged(nodes), hops);
   const clusters = new Set(columns.map((n) => `${n.region}/${n.cluster}`));
   const grouped = clusters.size > 1;
-  const out: Layout = { width: 0, height: 0, groups: [], nodes: [], pods: [], hops: [], lines: [] };
+  const out: Layout = { width: 0, height: 0, groups: [], nodes: [], pods: [], hops: [], lines: [], rates: [], underlay: [] };
   const placed = new Map<number, Placed>();
   const top = grouped ? 34 : 2;
   columns.forEach((node, i) => {
     const x = (grouped ? 10 : 2) + i * (nodeWidth + gap);
-    placeNode(node, { x, y: top }, hops, out, placed);
+    placeNode(node, { x, y: top }, hops, devices, out, placed);
   });
   const tallest = Math.max(0, ...out.nodes.map((n) => n.height));
   out.nodes.forEach((n) => (n.height = tallest));
   if (grouped) out.groups = groups(columns, out.nodes, tallest);
   out.width = columns.length * (nodeWidth + gap) - gap + (grouped ? 20 : 4);
   out.height = top + tallest + (grouped ? 12 : 2);
+  placeUnderlay(columns, devices, out);
   const order = [...placed.keys()].sort((a, b) => a - b);
   out.hops = order.map((i) => placed.get(i)).filter((p) => p !== undefined);
   out.lines = out.hops.slice(1).map((to, i) => line(out.hops[i] ?? to, to));
@@ -89,18 +103,50 @@ function withStrangers(nodes: Node[], hops: Hop[]): Node[] {
   return out;
 }
 
-function placeNode(node: Node, at: { x: number; y: number }, hops: Hop[], out: Layout, placed: Map<number, Placed>): void {
+function placeNode(node: Node, at: { x: number; y: number }, hops: Hop[], devices: Device[], out: Layout, placed: Map<number, Placed>): void {
   let y = at.y + head + 4;
   for (const pod of node.pods) {
-    const height = head + stack(hops, pod.name) + (stack(hops, pod.name) > 0 ? pad : 4);
+    const own = devices.filter((d) => d.kind === "pod" && d.place === pod.name);
+    const told = own.length * line16;
+    const height = head + told + stack(hops, pod.name) + (stack(hops, pod.name) > 0 ? pad : 4);
+    own.forEach((d, i) => out.rates.push({ text: rate(d), x: at.x + 2 * pad - 2, y: y + head + (i + 0.5) * line16 }));
     out.pods.push({ label: pod.name, note: pod.role, x: at.x + pad, y, width: nodeWidth - 2 * pad, height });
-    placeHops(hops, pod.name, { x: at.x + 2 * pad, y: y + head }, placed);
+    placeHops(hops, pod.name, { x: at.x + 2 * pad, y: y + head + told }, placed);
     y += height + hop.gap;
   }
   placeHops(hops, node.name, { x: at.x + 2 * pad, y }, placed);
   y += stack(hops, node.name) + (stack(hops, node.name) > 0 ? pad : 0);
+  const tunnels = devices.filter((d) => d.kind === "node" && d.place === node.name);
+  tunnels.forEach((d, i) => out.rates.push({ text: rate(d), x: at.x + pad, y: y + (i + 0.5) * line16 }));
+  y += tunnels.length * line16 + (tunnels.length > 0 ? 8 : 0);
   const place = [node.region, node.cluster].filter((s) => s !== "").join("/");
   out.nodes.push({ label: node.name, note: place, x: at.x, y: at.y, width: nodeWidth, height: Math.max(60, y - at.y) });
+}
+
+/** "eth0 ↓ 2.04 Gbit/s ↑ 527 kbit/s": to the place and from it. */
+export function rate(d: Device): string {
+  return `${d.name} ↓ ${value(d.in_bps, "bit/s")} ↑ ${value(d.out_bps, "bit/s")}`;
+}
+
+/** A line below the nodes, and from it to every node one as wide as its traffic. */
+function placeUnderlay(columns: Node[], devices: Device[], out: Layout): void {
+  const ends = columns.flatMap((n, i) => {
+    const device = devices.find((d) => d.kind === "underlay" && d.place === n.name);
+    const box = out.nodes[i];
+    return device && box ? [{ device, box }] : [];
+  });
+  const most = Math.max(...ends.map((e) => e.device.in_bps + e.device.out_bps));
+  const y = out.height + bus.drop;
+  for (const { device, box } of ends) {
+    const x = box.x + 20;
+    const share = most > 0 ? (device.in_bps + device.out_bps) / most : 0;
+    out.underlay.push({ x1: x, y1: box.y + box.height, x2: x, y2: y, width: bus.thin + share * (bus.thick - bus.thin) });
+    out.rates.push({ text: rate(device), x: x + 12, y: y - bus.drop / 2 + 4 });
+  }
+  const [first, last] = [out.underlay[0], out.underlay.at(-1)];
+  if (first === undefined || last === undefined) return;
+  out.underlay.push({ x1: first.x1, y1: y, x2: last.x1, y2: y, width: Math.max(...out.underlay.map((l) => l.width)) });
+  out.height += bus.height;
 }
 
 function placeHops(hops: Hop[], where: string, at: { x: number; y: number }, placed: Map<number, Placed>): void {

@@ -3,6 +3,8 @@ import { render, type JSX } from "preact";
 import { Chart, type Drawn } from "../parts/chart";
 import { Section, Select, Swatch } from "../parts/controls";
 import { usePage } from "../parts/context";
+import { plural } from "../format";
+import type { Traffic } from "../model";
 import { layout, type Layout, type Placed } from "./layout";
 
 export function Topology(): JSX.Element | null {
@@ -14,23 +16,36 @@ export function Topology(): JSX.Element | null {
   const chosen = withPath.find((p) => p.variant === state.path) ?? last;
   const hops = chosen?.hops ?? [];
   const color = view.look(chosen?.variant ?? "").color;
+  const traffic = (topology.traffic ?? []).filter((t) => t.variant === chosen?.variant);
+  const passed = traffic.find((t) => t.load === state.traffic) ?? traffic[0];
   const tools = withPath.length > 0 && (
-    <Select label="path of" value={chosen?.variant ?? ""} onChange={(path) => set({ path })}>
-      {withPath.map((p) => (
-        <option key={p.variant} value={p.variant}>
-          {p.variant}
-        </option>
-      ))}
-    </Select>
+    <>
+      <Select label="path of" value={chosen?.variant ?? ""} onChange={(path) => set({ path })}>
+        {withPath.map((p) => (
+          <option key={p.variant} value={p.variant}>
+            {p.variant}
+          </option>
+        ))}
+      </Select>
+      {passed && (
+        <Select label="traffic of" value={passed.load} onChange={(load) => set({ traffic: load })}>
+          {traffic.map((t) => (
+            <option key={t.load} value={t.load}>
+              {t.load}
+            </option>
+          ))}
+        </Select>
+      )}
+    </>
   );
   return (
-    <Section id="topology" title="Topology" tools={tools} lead="The site, and the way of a request through the chosen variant.">
+    <Section id="topology" title="Topology" tools={tools} lead={lead(passed)}>
       <Chart
         title={`topology, path of ${chosen?.variant ?? "a request"}`}
         caption={<h3>{chosen ? `a request through ${chosen.variant}` : "the site"}</h3>}
         description={hops.join(", then ") || "the nodes and pods of the site"}
-        draw={(width) => draw(layout(topology.nodes, hops), color, width)}
-        on={[view, chosen?.variant]}
+        draw={(width) => draw(layout(topology.nodes, hops, passed?.devices), color, width)}
+        on={[view, chosen?.variant, passed?.load]}
       />
       <ol class="paths">
         {withPath
@@ -46,6 +61,12 @@ export function Topology(): JSX.Element | null {
       </ol>
     </Section>
   );
+}
+
+function lead(passed: Traffic | undefined): string {
+  const site = "The site, and the way of a request through the chosen variant.";
+  if (passed === undefined) return site;
+  return `${site} Rates are what passed each device under ${passed.load}, to it (↓) and from it (↑), headers included: medians of ${plural(passed.trials, "trial")}.`;
 }
 
 function draw(l: Layout, color: string, width: number): Drawn {
@@ -75,6 +96,14 @@ function Picture(props: { layout: Layout; color: string; width: number }): JSX.E
       ))}
       {l.lines.map((d, i) => (
         <path key={i} d={d} fill="none" stroke={color} stroke-width="2" stroke-linecap="round" marker-end="url(#arrow)" />
+      ))}
+      {l.underlay.map((u, i) => (
+        <line key={`u${i}`} x1={u.x1} y1={u.y1} x2={u.x2} y2={u.y2} stroke={color} stroke-opacity="0.45" stroke-width={u.width} stroke-linecap="round" />
+      ))}
+      {l.rates.map((r) => (
+        <text key={`${r.x}/${r.y}`} x={r.x} y={r.y} dy="0.35em" font-size="11" fill="var(--muted)">
+          {r.text}
+        </text>
       ))}
       {l.hops.map((h, i) => (
         <g key={i}>
