@@ -359,9 +359,9 @@ func needProgram(t *testing.T) {
 	}
 	defer ns.Close() //nolint:errcheck // nothing was written to it
 	err = ns.Do(func() error {
-		a, err := bpf.Attach(bpf.Tunnel{Mode: bpf.IPIP, Device: "lo", Local: netip.AddrFrom4([4]byte{127, 0, 0, 1})})
-		if err != nil {
-			return err
+		a, refused := bpf.Attach(bpf.Tunnel{Mode: bpf.IPIP, Device: "lo", Local: netip.AddrFrom4([4]byte{127, 0, 0, 1})})
+		if refused != nil {
+			return refused
 		}
 		return a.Close()
 	})

@@ -89,7 +89,7 @@ func loadModule(path string) error {
 	}
 	none := []byte{0}
 	_, _, errno := syscall.Syscall(syscall.SYS_INIT_MODULE,
-		uintptr(unsafe.Pointer(&image[0])), uintptr(len(image)), uintptr(unsafe.Pointer(&none[0])))
+		uintptr(unsafe.Pointer(&image[0])), uintptr(len(image)), uintptr(unsafe.Pointer(&none[0]))) //nolint:gosec // package syscall has no other way
 	if errno != 0 && errno != syscall.EEXIST {
 		return fmt.Errorf("loading %s: %w", path, errno)
 	}
