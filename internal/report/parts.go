@@ -294,13 +294,19 @@ func (b *builder) topology() Topology {
 				for _, p := range n.Pods {
 					node.Pods = append(node.Pods, Pod{Name: p.Name, Role: p.Role})
 				}
-				if slices.ContainsFunc(n.Pods, func(p model.PodSpec) bool { return p.Role == "client" }) {
-					client = node
-				} else {
+				switch sends := slices.ContainsFunc(node.Pods, func(p Pod) bool { return p.Role == model.RoleClient }); {
+				case !sends:
 					server = node
+				case client.Name == "":
+					client = node
 				}
 				t.Nodes = append(t.Nodes, node)
 			}
+		}
+	}
+	if server.Name == "" { // every node has a pod that sends: servers are beside one
+		if i := slices.IndexFunc(t.Nodes, func(n Node) bool { return slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.Role != model.RoleClient }) }); i >= 0 {
+			server = t.Nodes[i]
 		}
 	}
 	for _, v := range b.study.Variants {

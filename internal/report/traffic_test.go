@@ -34,3 +34,17 @@ func TestTrafficIsTheMedianOfTrials(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// Where every node has a pod that sends, the way still ends at a server.
+func TestPathToAServerBesideAClient(t *testing.T) {
+	t.Parallel()
+	s := testStudy(6)
+	s.Topology.Regions = []model.Region{{Name: "r", Clusters: []model.Cluster{{Name: "c", Nodes: []model.Node{
+		{Name: "node-0", Pods: []model.PodSpec{{Name: "client", Role: "client"}}},
+		{Name: "node-1", Pods: []model.PodSpec{{Name: "near", Role: "client"}, {Name: "server-0", Role: "server"}}},
+	}}}}}
+	m := buildStudy(t, s, nil)
+	if hops := m.Topology.Paths[0].Hops; hops[0] != "client generator" || hops[len(hops)-1] != "server-0 app" {
+		t.Errorf("%v", hops)
+	}
+}
