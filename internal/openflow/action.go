@@ -115,7 +115,7 @@ func nat(to netip.AddrPort) Action {
 	const destination, address, port = 1 << 1, 1 << 0, 1 << 4
 	b := append(extension(niciraNAT), 0, 0)
 	if !to.IsValid() {
-		return Action(append(b, 0, 0, 0, 0)).end()
+		return append(b, 0, 0, 0, 0).end()
 	}
 	b = binary.BigEndian.AppendUint16(b, destination)
 	b = binary.BigEndian.AppendUint16(b, address|port)

@@ -68,6 +68,7 @@ func (v Value) append(b []byte) []byte {
 func u16(f Field, v uint16) Value {
 	return Value{Field: f, Bytes: binary.BigEndian.AppendUint16(nil, v)}
 }
+
 func u32(f Field, v uint32) Value {
 	return Value{Field: f, Bytes: binary.BigEndian.AppendUint32(nil, v)}
 }

@@ -215,3 +215,6 @@ func allFlows() []byte {
 	b = append(b, make([]byte, 4+8+8)...) // any cookie
 	return Match{}.append(b)
 }
+
+// one asks for one port or group, or for what stands for all.
+func one(number uint32) []byte { return append(binary.BigEndian.AppendUint32(nil, number), 0, 0, 0, 0) }

@@ -169,8 +169,8 @@ func TestAnswers(t *testing.T) {
 	}
 	go func() {
 		for {
-			m, err := Read(f.in)
-			if err != nil {
+			m, gone := Read(f.in)
+			if gone != nil {
 				return
 			}
 			switch m.Type {
@@ -184,16 +184,19 @@ func TestAnswers(t *testing.T) {
 			case TypeMultipartRequest:
 				f.say(TypeMultipartReply, m.XID, append([]byte{0, partPortDescs, 0, moreParts, 0, 0, 0, 0}, portBody(1, "p1")...))
 				f.say(TypeMultipartReply, m.XID, append([]byte{0, partPortDescs, 0, 0, 0, 0, 0, 0}, portBody(2, "p2")...))
+			default: // nothing else has an answer
 			}
 		}
 	}()
-	if err := s.Install([]Group{{ID: 1}}, []Flow{{Table: 1}}); err != nil {
+	if err = s.Install([]Group{{ID: 1}}, []Flow{{Table: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := s.Next(time.Second); err != nil || m.Type != TypePortStatus {
-		t.Errorf("next is %v, %v", m, err)
-	} else if p, removed, err := ParsePortStatus(m.Body); p.Name != "p3" || p.Number != 3 || removed || err != nil {
-		t.Errorf("the port is %v, %t, %v", p, removed, err)
+	m, err := s.Next(time.Second)
+	if err != nil || m.Type != TypePortStatus {
+		t.Fatalf("next is %v, %v", m, err)
+	}
+	if p, removed, cut := ParsePortStatus(m.Body); p.Name != "p3" || p.Number != 3 || removed || cut != nil {
+		t.Errorf("the port is %v, %t, %v", p, removed, cut)
 	}
 	ports, err := s.Ports()
 	if err != nil || !slices.Equal(ports, []Port{{Number: 1, Name: "p1"}, {Number: 2, Name: "p2"}}) {

@@ -151,9 +151,9 @@ func (s *Switch) answer(xid uint32, want Type) (Message, error) {
 // parts asks a question and hands each part of the answer to f.
 func (s *Switch) parts(kind uint16, body []byte, f func(body []byte) error) error {
 	m, err := s.ask(TypeMultipartRequest, question(kind, body), TypeMultipartReply)
-	for ; err == nil; m, err = s.answer(m.XID, TypeMultipartReply) {
-		p, err := ParsePart(m.Body)
-		if err == nil && p.Kind != kind {
+	for err == nil {
+		var p Part
+		if p, err = ParsePart(m.Body); err == nil && p.Kind != kind {
 			err = fmt.Errorf("the switch answers question %d with answer %d", kind, p.Kind)
 		}
 		if err == nil {
@@ -162,8 +162,19 @@ func (s *Switch) parts(kind uint16, body []byte, f func(body []byte) error) erro
 		if err != nil || !p.More {
 			return err
 		}
+		m, err = s.answer(m.XID, TypeMultipartReply)
 	}
 	return err
+}
+
+// lists is parts of an answer that is a list.
+func lists[T any](s *Switch, kind uint16, body []byte, parse func([]byte) ([]T, error)) (all []T, err error) {
+	err = s.parts(kind, body, func(body []byte) error {
+		some, failure := parse(body)
+		all = append(all, some...)
+		return failure
+	})
+	return all, err
 }
 
 // Program is what the switch is, with its version.
@@ -176,45 +187,21 @@ func (s *Switch) Program() (program string, err error) {
 }
 
 // Ports lists the ports.
-func (s *Switch) Ports() (all []Port, err error) {
-	err = s.parts(partPortDescs, nil, func(body []byte) error {
-		some, err := ParsePorts(body)
-		all = append(all, some...)
-		return err
-	})
-	return all, err
-}
+func (s *Switch) Ports() ([]Port, error) { return lists(s, partPortDescs, nil, ParsePorts) }
 
 // PortCounters reads those of all ports.
-func (s *Switch) PortCounters() (all []PortCounters, err error) {
-	any := []byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}
-	err = s.parts(partPorts, any, func(body []byte) error {
-		some, err := ParsePortCounters(body)
-		all = append(all, some...)
-		return err
-	})
-	return all, err
+func (s *Switch) PortCounters() ([]PortCounters, error) {
+	return lists(s, partPorts, one(PortAny), ParsePortCounters)
 }
 
 // Flows lists all flows with their counters.
-func (s *Switch) Flows() (all []FlowCounters, err error) {
-	err = s.parts(partFlows, allFlows(), func(body []byte) error {
-		some, err := ParseFlowCounters(body)
-		all = append(all, some...)
-		return err
-	})
-	return all, err
+func (s *Switch) Flows() ([]FlowCounters, error) {
+	return lists(s, partFlows, allFlows(), ParseFlowCounters)
 }
 
 // Groups lists all groups with their counters.
-func (s *Switch) Groups() (all []GroupCounters, err error) {
-	everyOne := []byte{0xff, 0xff, 0xff, 0xfc, 0, 0, 0, 0}
-	err = s.parts(partGroups, everyOne, func(body []byte) error {
-		some, err := ParseGroupCounters(body)
-		all = append(all, some...)
-		return err
-	})
-	return all, err
+func (s *Switch) Groups() ([]GroupCounters, error) {
+	return lists(s, partGroups, one(GroupAll), ParseGroupCounters)
 }
 
 // Install puts groups and flows into the switch, and returns when they act.

@@ -104,7 +104,7 @@ func (c controller) install(s *openflow.Switch, m machine) error {
 	if err != nil {
 		return err
 	}
-	cookie := uint64(time.Now().UnixNano()) //nolint:gosec // any number that the last time did not have
+	cookie := uint64(time.Now().UnixNano()) // any number that the last time did not have
 	flows := c.plan.flows(m, ports, cookie)
 	if err := s.Install(c.plan.groups(), flows); err != nil {
 		return err

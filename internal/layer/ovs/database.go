@@ -5,6 +5,7 @@ import (
 	"crypto/sha1" //nolint:gosec // what the file's format asks for: a checksum
 	"encoding/json"
 	"fmt"
+	"maps"
 )
 
 // Ports on the node's loopback: the database's, as SONA has it, and the one
@@ -108,8 +109,6 @@ func (c switchConfig) rows() tables {
 // port adds a port with its one interface.
 func (t tables) port(name string, of map[string]any) []string {
 	row := map[string]any{"name": name}
-	for k, v := range of {
-		row[k] = v
-	}
+	maps.Copy(row, of)
 	return t.add("Port", map[string]any{"name": name, "interfaces": t.add("Interface", row)})
 }

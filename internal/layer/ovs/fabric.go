@@ -35,13 +35,13 @@ const upTime = 30 * time.Second
 // address, and has the switch as its only port.
 func (f *fabric) wire(ctx context.Context, s *network.Site) error {
 	f.plan(s)
-	mtu, err := f.config.MTU.Of(Name, s.MTU, f.tunnel.overhead)
+	mtu, err := network.MTU(f.config.MTU).Of(Name, s.MTU, f.tunnel.overhead)
 	if err != nil {
 		return err
 	}
 	err = s.Each(ctx, func(n *network.Node) error {
-		if err := hand(s, n); err != nil {
-			return err
+		if failure := hand(s, n); failure != nil {
+			return failure
 		}
 		return f.daemons(ctx, s, n, mtu)
 	})
@@ -67,7 +67,7 @@ func (f *fabric) wire(ctx context.Context, s *network.Site) error {
 func (f *fabric) plan(s *network.Site) {
 	f.plans = map[string]plan{}
 	for i, n := range s.Nodes {
-		m := machine{Datapath: uint64(i) + 1, Node: n.Node, Addr: n.Addr, Gateway: n.Gateway, Range: n.Range} //nolint:gosec // a small number
+		m := machine{Datapath: uint64(i) + 1, Node: n.Node, Addr: n.Addr, Gateway: n.Gateway, Range: n.Range}
 		for _, p := range n.Ends {
 			m.Pods = append(m.Pods, pod{Name: p.Name, Device: p.Device, Addr: p.Addr})
 		}

@@ -33,7 +33,7 @@ func deployed(t *testing.T, raw string) (model.Site, *Fronted) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := remove(t.Context()); err != nil { //nolint:usetesting // its processes are ended whatever the context says
+		if err := remove(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -100,15 +100,24 @@ func eventually(t *testing.T, what string, f func() error) {
 	}
 }
 
+func wiring(t *testing.T, site model.Site) []model.Wiring {
+	t.Helper()
+	wired, ok := site.(model.WiredSite)
+	if !ok {
+		t.Fatalf("%T does not tell its wiring", site)
+	}
+	return wired.Wiring()
+}
+
 func addrOf(t *testing.T, site model.Site, name string) netip.AddrPort {
 	t.Helper()
 	return netip.AddrPortFrom(labtest.Pod(t, site, name).Addr(), at)
 }
 
-// reaches is nil where a pod can connect to another.
-func reaches(t *testing.T, site model.Site, from, to string) error {
+// reaches is nil where the client can connect to a pod.
+func reaches(t *testing.T, site model.Site, to string) error {
 	t.Helper()
-	_, err := connect(t, site, from, addrOf(t, site, to))
+	_, err := connect(t, site, "client-0", addrOf(t, site, to))
 	return err
 }
 
@@ -116,10 +125,10 @@ func reaches(t *testing.T, site model.Site, from, to string) error {
 func TestLive(t *testing.T) {
 	t.Parallel()
 	site, layer := deployed(t, `{"tunnel": "gre", "mtu": "sona"}`)
-	t.Run("service", func(t *testing.T) { serves(t, site, layer) })
-	t.Run("ARP", func(t *testing.T) { answersARP(t, site) })
-	t.Run("ICMP", func(t *testing.T) { blocksICMP(t, site) })
-	t.Run("controller", func(t *testing.T) { losesController(t, site) })
+	serves(t, site, layer)
+	answersARP(t, site)
+	blocksICMP(t, site)
+	losesController(t, site)
 }
 
 // serves: services are the switches' own. Connections spread over the pods, and
@@ -136,18 +145,19 @@ func serves(t *testing.T, site model.Site, layer *Fronted) {
 	}
 	seen := map[string]bool{}
 	eventually(t, "connecting to both pods", func() error {
-		who, err := connect(t, site, "client-0", front[0])
-		if seen[who] = true; err == nil && !(seen[addrOf(t, site, "server-0").String()] && seen[addrOf(t, site, "server-1").String()]) {
-			err = fmt.Errorf("answers from %v", seen)
+		who, failure := connect(t, site, "client-0", front[0])
+		seen[who] = true
+		if all := seen[addrOf(t, site, "server-0").String()] && seen[addrOf(t, site, "server-1").String()]; failure == nil && !all {
+			failure = fmt.Errorf("answers from %v", seen)
 		}
-		return err
+		return failure
 	})
 	eventually(t, "from a pod of the service to the other", func() error {
-		who, err := connect(t, site, "server-0", front[0])
-		if err == nil && who != addrOf(t, site, "server-1").String() {
-			err = fmt.Errorf("%s answers", who)
+		who, failure := connect(t, site, "server-0", front[0])
+		if failure == nil && who != addrOf(t, site, "server-1").String() {
+			failure = fmt.Errorf("%s answers", who)
 		}
-		return err
+		return failure
 	})
 	ledger, err := layer.Observe(t.Context(), site)
 	if err != nil {
@@ -168,31 +178,29 @@ func serves(t *testing.T, site model.Site, layer *Fronted) {
 func answersARP(t *testing.T, site model.Site) {
 	t.Helper()
 	client := labtest.Network(t, site, "client-0")
-	for _, w := range site.(model.WiredSite).Wiring()[:1] {
-		forget := func(net *sys.Net) error { return net.DeleteNeighbour(network.PodDevice, w.Gateway) }
-		if err := network.In(client, forget); err != nil {
-			t.Fatal(err)
-		}
+	gateway := wiring(t, site)[0].Gateway
+	if err := network.In(client, func(net *sys.Net) error { return net.DeleteNeighbour(network.PodDevice, gateway) }); err != nil {
+		t.Fatal(err)
 	}
-	eventually(t, "with the gateway asked for", func() error { return reaches(t, site, "client-0", "server-0") })
+	eventually(t, "with the gateway asked for", func() error { return reaches(t, site, "server-0") })
 	direct := sys.RouteVia{To: network.Host(labtest.Pod(t, site, "server-1").Addr()), Device: network.PodDevice}
 	if err := network.In(client, func(net *sys.Net) error { return net.ReplaceRoute(direct) }); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "with a pod of the other node asked for", func() error { return reaches(t, site, "client-0", "server-1") })
+	eventually(t, "with a pod of the other node asked for", func() error { return reaches(t, site, "server-1") })
 }
 
 // blocksICMP: pods reach nodes, but not with ICMP, as in SONA; pods reach pods
 // with both.
 func blocksICMP(t *testing.T, site model.Site) {
 	t.Helper()
-	node := site.(model.WiredSite).Wiring()[1].Addr
+	node := wiring(t, site)[1].Addr
 	eventually(t, "a pod to a node", func() error {
 		_, err := connect(t, site, "client-0", netip.AddrPortFrom(node, at))
 		return err
 	})
 	eventually(t, "ICMP to a pod", func() error { return ping(t, site, labtest.Pod(t, site, "server-0").Addr()) })
-	for _, outside := range []netip.Addr{node, site.(model.WiredSite).Wiring()[0].Gateway} {
+	for _, outside := range []netip.Addr{node, wiring(t, site)[0].Gateway} {
 		if err := ping(t, site, outside); err == nil {
 			t.Errorf("%s answers ICMP", outside)
 		}
@@ -226,7 +234,7 @@ func ping(t *testing.T, site model.Site, to netip.Addr) error {
 // not; with one that comes back, it does.
 func losesController(t *testing.T, site model.Site) {
 	t.Helper()
-	eventually(t, "at first", func() error { return reaches(t, site, "client-0", "server-0") })
+	eventually(t, "at first", func() error { return reaches(t, site, "server-0") })
 	mortal, ok := site.(model.ComponentMortal)
 	if !ok {
 		t.Fatalf("of %T no component can be killed", site)
@@ -235,22 +243,22 @@ func losesController(t *testing.T, site model.Site) {
 	if err != nil || len(struck) != 1 || struck[0] != "node-0" {
 		t.Fatalf("killing the controller struck %v, %v", struck, err)
 	}
-	eventually(t, "without a controller", func() error { return reaches(t, site, "client-0", "server-0") })
+	eventually(t, "without a controller", func() error { return reaches(t, site, "server-0") })
 
-	device := site.(model.WiredSite).Wiring()[1].Pods[1].Device // of server-1
+	device := wiring(t, site)[1].Pods[1].Device // of server-1
 	tell(t, site, "node-1", "del-port", bridgeInt, device)
 	tell(t, site, "node-1", "add-port", bridgeInt, device, "--", "set", "Interface", device, "ofport_request=77")
 	for range 3 {
-		if err := reaches(t, site, "client-0", "server-1"); err == nil {
+		if err := reaches(t, site, "server-1"); err == nil {
 			t.Fatal("a new port works, though no controller has heard of it")
 		}
 	}
-	eventually(t, "the other pod, still", func() error { return reaches(t, site, "client-0", "server-0") })
+	eventually(t, "the other pod, still", func() error { return reaches(t, site, "server-0") })
 
 	if err := revive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new port, with a controller", func() error { return reaches(t, site, "client-0", "server-1") })
+	eventually(t, "the new port, with a controller", func() error { return reaches(t, site, "server-1") })
 }
 
 // start starts a process on a node.

@@ -55,15 +55,18 @@ const (
 )
 
 // MTU is a network layer's, with one more word: sona, for 1400.
-type MTU struct{ network.MTU }
+type MTU network.MTU
 
 // UnmarshalJSON takes a word or a number.
 func (m *MTU) UnmarshalJSON(b []byte) error {
 	if string(bytes.Trim(b, `"`)) == "sona" {
 		b = []byte(sonaMTU)
 	}
-	return m.MTU.UnmarshalJSON(b)
+	return (*network.MTU)(m).UnmarshalJSON(b)
 }
+
+// MarshalJSON is a word or a number.
+func (m MTU) MarshalJSON() ([]byte, error) { return network.MTU(m).MarshalJSON() }
 
 // tunnel is how packets look on the wire.
 type tunnel struct {
@@ -87,7 +90,7 @@ func Plugin() model.Plugin[model.Layer] {
 		Summary: "network: Open vSwitch in user space with an OpenFlow controller, as SONA-CNI; services are groups",
 		Config:  Config{},
 		New: func(raw json.RawMessage) (model.Layer, error) {
-			c := Config{MTU: MTU{network.Native}, Tunnel: VXLAN, Services: groups}
+			c := Config{MTU: MTU(network.Native), Tunnel: VXLAN, Services: groups}
 			if err := model.ReadConfig(raw, &c); err != nil {
 				return nil, err
 			}
@@ -118,7 +121,7 @@ func (c Config) layer() *Layer {
 	t := tunnels()[c.Tunnel]
 	f := &fabric{config: c, tunnel: t}
 	return &Layer{fabric: f, Layer: &network.Layer{
-		Name: Name, MTU: c.MTU.MTU, Overhead: t.overhead, Headers: t.headers, Wire: f.wire, DataPath: f.dataPath,
+		Name: Name, MTU: network.MTU(c.MTU), Overhead: t.overhead, Headers: t.headers, Wire: f.wire, DataPath: f.dataPath,
 		Routes: "OpenFlow 1.3 controller", More: f.more, Form: network.Always(t.form.String()),
 	}}
 }
@@ -146,7 +149,7 @@ func (*Fronted) Front(svc model.Service) []netip.AddrPort {
 
 // Deploy starts the switches and their controllers.
 func (l *Layer) Deploy(ctx context.Context, s model.Site) (remove func(context.Context) error, err error) {
-	if err := l.fabric.find(); err != nil {
+	if err = l.fabric.find(); err != nil {
 		return nil, err
 	}
 	if l.fabric.config.Services == groups {

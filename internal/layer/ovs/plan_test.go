@@ -39,7 +39,7 @@ func TestConfig(t *testing.T) {
 			continue
 		}
 		ours := fronted.Layer
-		if got := string(ours.fabric.config.MTU.MTU) + " " + ours.fabric.config.Tunnel; got != want {
+		if got := string(ours.fabric.config.MTU) + " " + ours.fabric.config.Tunnel; got != want {
 			t.Errorf("%s is %s, not %s", raw, got, want)
 		}
 	}
