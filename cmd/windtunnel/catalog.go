@@ -73,18 +73,8 @@ func catalog(runtimeDir string) cli.Catalog {
 	c := cli.Catalog{
 		Lab:    lab.New(lab.StateDir(os.Getuid(), runtimeDir)),
 		Layers: layers(),
-		Apps: []model.Plugin[model.App]{
-			echo.Plugin(),
-			nginx.Plugin(),
-			graph.Plugin(),
-			bookinfo.Plugin(),
-			todos.Plugin(),
-		},
-		AppServers: map[string]cli.AppServer{
-			graph.Name:    graph.Serve,
-			bookinfo.Name: bookinfo.Serve,
-			todos.Name:    todos.Serve,
-		},
+		Apps:       apps(),
+		AppServers: appServers(),
 		Protocols: agent.Protocols{
 			http1.Plugin(),
 			http2.Plugin(),
@@ -104,16 +94,7 @@ func catalog(runtimeDir string) cli.Catalog {
 			wrk.Plugin(),
 			wrk2.Plugin(),
 		},
-		Faults: []model.Plugin[model.Fault]{
-			cpu.Plugin(),
-			drain.Plugin(),
-			kill.Plugin(),
-			link.Plugin(),
-			null.Plugin(),
-			partition.Plugin(),
-			server.Plugin(),
-			stall.Plugin(),
-		},
+		Faults: faults(),
 		Formats: []cli.Format{
 			{Name: "text", Summary: "for a terminal", Format: text.Format{}},
 			{Name: "md", Summary: "for a pull request", Format: markdown.Format{}},
@@ -164,5 +145,38 @@ func layers() []model.Plugin[model.Layer] {
 		anycast.Plugin(proxy.Find),
 		gateway.Plugin(proxy.Find),
 		envoy.Plugin(proxy.Find),
+	}
+}
+
+// faults are the harms of scenarios.
+func faults() []model.Plugin[model.Fault] {
+	return []model.Plugin[model.Fault]{
+		cpu.Plugin(),
+		drain.Plugin(),
+		kill.Plugin(),
+		link.Plugin(),
+		null.Plugin(),
+		partition.Plugin(),
+		server.Plugin(),
+		stall.Plugin(),
+	}
+}
+
+func apps() []model.Plugin[model.App] {
+	return []model.Plugin[model.App]{
+		echo.Plugin(),
+		nginx.Plugin(),
+		graph.Plugin(),
+		bookinfo.Plugin(),
+		todos.Plugin(),
+	}
+}
+
+// appServers are what apps of several services start in pods.
+func appServers() map[string]cli.AppServer {
+	return map[string]cli.AppServer{
+		graph.Name:    graph.Serve,
+		bookinfo.Name: bookinfo.Serve,
+		todos.Name:    todos.Serve,
 	}
 }
