@@ -25,6 +25,12 @@ var (
 	cniJumbo []byte
 	//go:embed cni-tools.yaml
 	cniTools []byte
+	//go:embed geo.yaml
+	geo []byte
+	//go:embed geo-full.yaml
+	geoFull []byte
+	//go:embed multicluster.yaml
+	multicluster []byte
 	//go:embed published/*.csv
 	files embed.FS
 )
@@ -44,6 +50,7 @@ type Builtin struct {
 // List returns all built-in studies, the one to begin with first.
 func List() []Builtin {
 	return []Builtin{builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity), builtin("wan", wan),
+		builtin("geo", geo), builtin("geo-full", geoFull), builtin("multicluster", multicluster),
 		builtin("cni", cni), builtin("cni-full", cniFull), builtin("cni-jumbo", cniJumbo), builtin("cni-tools", cniTools)}
 }
 

@@ -74,7 +74,7 @@ func (s *Site) Claims(mtu int, on func(a, b *Node) string) []model.Claim {
 			if !a.has("client") || !b.has("server") {
 				continue
 			}
-			if a == b || a.Network != b.Network {
+			if a == b || !s.Across && a.Network != b.Network {
 				return claims // some of it stays on the node, or takes another way
 			}
 			forms[on(a, b)] = true

@@ -21,6 +21,10 @@ const PodDevice = "eth0"
 
 // Site is a site that a network layer is wiring.
 type Site struct {
+	// Across says that the layer joins the pods of all networks, which reach each
+	// other by their own addresses then.
+	Across bool
+
 	Layer string
 	MTU   int // of the underlay
 	Nodes []*Node
@@ -118,7 +122,7 @@ func (s *Site) taken(n *Node, net *sys.Net) (bool, error) {
 
 // Others are all nodes that a node can reach the pods of, but itself.
 func (s *Site) Others(n *Node) []*Node {
-	return slices.DeleteFunc(slices.Clone(s.Nodes), func(o *Node) bool { return o == n || o.Network != n.Network })
+	return slices.DeleteFunc(slices.Clone(s.Nodes), func(o *Node) bool { return o == n || !s.Across && o.Network != n.Network })
 }
 
 // In configures the devices of a namespace.
@@ -223,6 +227,9 @@ func (s *Site) Reroute(n, to *Node, over sys.RouteVia) error {
 	return s.Change(n.Space,
 		func(net *sys.Net) error { return net.ReplaceRoute(over) },
 		func(net *sys.Net) error {
+			if n.Network != to.Network {
+				return nil // there was none before, and this one goes with its device
+			}
 			return net.ReplaceRoute(sys.RouteVia{To: to.Range, Via: to.Addr, Device: n.Underlay})
 		})
 }

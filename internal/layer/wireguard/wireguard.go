@@ -39,6 +39,8 @@ type Config struct {
 	MTU network.MTU `json:"mtu,omitempty" jsonschema:"oneof_type=string;integer,default=native"`
 	// DataPath is kernel or userspace; if absent, the kernel's device where there is one.
 	DataPath string `json:"data_path,omitempty" jsonschema:"enum=kernel,enum=userspace"`
+	// Across joins the pods of all networks, and not only those of each.
+	Across bool `json:"across,omitempty" jsonschema_description:"Whether pods of clusters with separate networks reach each other, too, as in a network service mesh at L3."`
 }
 
 // Plugin is the catalog entry.
@@ -78,6 +80,7 @@ type mesh struct {
 }
 
 func (m *mesh) wire(ctx context.Context, s *network.Site) error {
+	s.Across = m.config.Across
 	if err := m.choose(s); err != nil {
 		return err
 	}
