@@ -360,11 +360,22 @@ func (n *Net) AddMacvlan(on, name string, in *Netns, addr netip.Addr, mtu int) e
 	if err != nil {
 		return err
 	}
+	there, err := OpenNet(in)
+	if err != nil {
+		return err
+	}
+	defer there.Close()
+	// Older kernels, such as 6.1, refuse a name that n's namespace has too, though
+	// the device is for the other.
+	const first = "new-macvlan"
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.ParentIndex, attrs.MTU = name, parent.Attrs().Index, mtu
+	attrs.Name, attrs.ParentIndex, attrs.MTU = first, parent.Attrs().Index, mtu
 	attrs.HardwareAddr, attrs.Namespace = MAC(addr), netlink.NsFd(in.FD())
 	if err := n.h.LinkAdd(&netlink.Macvlan{LinkAttrs: attrs, Mode: netlink.MACVLAN_MODE_BRIDGE}); err != nil {
 		return fmt.Errorf("making a macvlan device on %s: %w", on, err)
+	}
+	if err := there.Rename(first, name); err != nil {
+		return errors.Join(err, there.Delete(first))
 	}
 	return nil
 }
