@@ -71,8 +71,8 @@ import (
 // catalog is every plug-in there is: adding one is a folder and a line here.
 func catalog(runtimeDir string) cli.Catalog {
 	c := cli.Catalog{
-		Lab:    lab.New(lab.StateDir(os.Getuid(), runtimeDir)),
-		Layers: layers(),
+		Lab:        lab.New(lab.StateDir(os.Getuid(), runtimeDir)),
+		Layers:     layers(),
 		Apps:       apps(),
 		AppServers: appServers(),
 		Protocols: agent.Protocols{

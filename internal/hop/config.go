@@ -83,14 +83,9 @@ func (p *Problems) Services(key string, wanted []string, t model.Topology, hint 
 	var there []string
 	for _, s := range t.Services {
 		there = append(there, s.Name)
-		if !slices.Contains(wanted, s.Name) {
-			p.Add(key, "has nothing to run in the topology's service %q%s", s.Name, hint)
-		}
 	}
-	for _, name := range wanted {
-		if !slices.Contains(there, name) {
-			p.Add(key, "needs the service %q, which the topology does not have: it has %s%s", name, strings.Join(there, ", "), hint)
-		}
+	if !slices.Equal(slices.Sorted(slices.Values(there)), slices.Sorted(slices.Values(wanted))) {
+		p.Add(key, "serves exactly the services %s, and the topology has %s%s", strings.Join(wanted, ", "), strings.Join(there, ", "), hint)
 	}
 }
 

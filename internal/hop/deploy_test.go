@@ -130,9 +130,9 @@ func TestConnectFails(t *testing.T) {
 func TestServicesOfATopology(t *testing.T) {
 	t.Parallel()
 	var p Problems
+	p.Services("kind", []string{"a", "b"}, model.Topology{Services: []model.Service{{Name: "b"}, {Name: "a"}}}, " (hint)")
 	p.Services("kind", []string{"a", "b"}, model.Topology{Services: []model.Service{{Name: "a"}, {Name: "c"}}}, " (hint)")
-	want := `kind has nothing to run in the topology's service "c" (hint)
-kind needs the service "b", which the topology does not have: it has a, c (hint)`
+	want := "kind serves exactly the services a, b, and the topology has a, c (hint)"
 	if err := p.Err(); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}

@@ -104,7 +104,7 @@ func (a *App) CheckLoad(l model.Load) error { return hop.CheckLoad(Name, l) }
 // and no other service.
 func (a *App) CheckTopology(t model.Topology) error {
 	var p hop.Problems
-	p.Services("kind", services(), t, "; topology: {preset: bookinfo} has what this app needs")
+	p.Services("kind", services(), t, "; topology: {preset: bookinfo} has them")
 	for _, s := range t.Services {
 		if s.Name == reviews && len(s.Pods) < len(a.versions) {
 			p.Add("reviews", "has %d versions, and the topology %d pods for them: some would not run", len(a.versions), len(s.Pods))

@@ -51,7 +51,7 @@ func (a *App) CheckTopology(t model.Topology) error {
 		names = append(names, s.Name)
 	}
 	var p hop.Problems
-	p.Services("services", names, t, "")
+	p.Services("kind", names, t, "")
 	return p.Err()
 }
 

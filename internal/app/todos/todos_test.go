@@ -70,7 +70,7 @@ func TestCheckTopology(t *testing.T) {
 			t.Errorf("%s, one database only: %v", raw, err)
 		}
 		topology.Services = topology.Services[:1]
-		if err = app.CheckTopology(topology); err == nil || !strings.Contains(err.Error(), `needs the service "redis"`) {
+		if err = app.CheckTopology(topology); err == nil || !strings.Contains(err.Error(), "serves exactly the services server, redis, and the topology has server") {
 			t.Errorf("%s, no database: %v", raw, err)
 		}
 	}
