@@ -38,6 +38,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/ipip"
 	"github.com/windtunnel/windtunnel/internal/layer/macvlan"
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
+	"github.com/windtunnel/windtunnel/internal/layer/nodeport"
 	"github.com/windtunnel/windtunnel/internal/layer/ovs"
 	"github.com/windtunnel/windtunnel/internal/layer/policy"
 	"github.com/windtunnel/windtunnel/internal/layer/routed"
@@ -142,6 +143,7 @@ func layers() []model.Plugin[model.Layer] {
 		ovs.Plugin(),
 		policy.Plugin(),
 		nftservice.Plugin(),
+		nodeport.Plugin(),
 		anycast.Plugin(proxy.Find),
 		gateway.Plugin(proxy.Find),
 		envoy.Plugin(proxy.Find),
