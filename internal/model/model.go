@@ -32,6 +32,14 @@ type Study struct {
 	Gates  []Gate     `json:"gates,omitempty"`
 	// Published is what others have said, for reports to set beside the results.
 	Published []Published `json:"published,omitempty"`
+	// Fleet is what reports turn the cost into; nil: nothing.
+	Fleet *Fleet `json:"fleet,omitempty"`
+}
+
+// Fleet is a number of pods, and the requests a second that all of them get.
+type Fleet struct {
+	Pods int     `json:"pods"`
+	Rate float64 `json:"rate"`
 }
 
 // PluginRef names a plug-in of the catalog and carries its configuration as

@@ -45,6 +45,7 @@ func Build(run *store.Run) (*Model, error) {
 	m.Ledger, m.Topology, m.Trials = b.ledger(), b.topology(), b.trials()
 	m.Gates = gates(p.Study, m)
 	m.Published = b.published(m)
+	m.Fleet = b.fleet(m)
 	m.Results = b.results(m)
 	m.Provenance = provenance(run)
 	m.Unavailable = b.unavailable()

@@ -38,6 +38,7 @@ type Model struct {
 	Trials      []Trial         `json:"trials"`
 	Gates       []Gate          `json:"gates"`
 	Published   []Published     `json:"published,omitempty"`
+	Fleet       *Fleet          `json:"fleet,omitempty"`
 	Provenance  []Entry         `json:"provenance"`
 	// Unavailable says what this host could not tell, e.g. CPU per component.
 	Unavailable []string `json:"unavailable,omitempty"`

@@ -45,6 +45,9 @@ func (b *builder) study(c Config) model.Study {
 	s.Design = b.design(c.Design)
 	s.Gates = b.gates(c.Gates, s)
 	s.Published = b.published(c.Published, s)
+	if c.Fleet != nil {
+		s.Fleet = &model.Fleet{Pods: c.Fleet.Pods, Rate: float64(c.Fleet.RPS)}
+	}
 	return b.control(s)
 }
 

@@ -32,6 +32,13 @@ type Config struct {
 	Design     DesignConfig           `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
 	Gates      []string               `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
 	Published  []PublishedConfig      `json:"published,omitempty" jsonschema:"maxItems=20" jsonschema_description:"What other sources say: tables and claims that the report sets beside the results."`
+	Fleet      *FleetConfig           `json:"fleet,omitempty" jsonschema_description:"What the report turns the cost into: cores and memory of so many pods that get so many requests."`
+}
+
+// FleetConfig is a number of pods and their load.
+type FleetConfig struct {
+	Pods int  `json:"pods" jsonschema:"minimum=1,maximum=1000000" jsonschema_description:"Pods that each have what the variant puts into a pod."`
+	RPS  Rate `json:"rps" jsonschema_description:"Requests that all of them together get each second, e.g. 50000."`
 }
 
 // MetadataConfig names a study.

@@ -180,6 +180,7 @@ gates:
   - envoy.rate>1000/s
   - envoy.cpu.total <= 600ms
   - envoy.memory.sidecar < 64MiB
+fleet: {pods: 2000, rps: 50000}
 `
 
 func TestEverything(t *testing.T) {
@@ -219,6 +220,7 @@ func TestEverything(t *testing.T) {
 			{Text: "envoy.cpu.total <= 600ms", Variant: "envoy", Metric: "cpu.total", Op: "<=", Value: 0.6},
 			{Text: "envoy.memory.sidecar < 64MiB", Variant: "envoy", Metric: "memory.sidecar", Op: "<", Value: 64 << 20},
 		},
+		Fleet: &model.Fleet{Pods: 2000, Rate: 50000},
 	}
 	if diff := cmp.Diff(want, got, equal); diff != "" {
 		t.Error(diff)

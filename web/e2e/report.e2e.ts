@@ -451,14 +451,18 @@ describe("other data", () => {
     await shows(failovers, async (page) => {
       expect(await page.locator("#failover svg[role=img]").count()).toBe(failovers.variants.length);
       expect(await page.locator("#failover svg[role=img]").first().getAttribute("aria-label")).toContain("kill healed at 4.00 s");
+      const costs = await page.locator("#cost tbody tr").allTextContents();
+      expect(costs.map((c) => c.replace(/\u00a0/g, " ")).find((c) => c.startsWith("envoy"))).toMatch(/32\.6 \[32\.3, 32\.9\].*\+31\.0.*96\.0 GiB/);
+      expect(await page.locator("#cost").textContent()).toContain("2,000 pods that get 50,000 requests/s");
       await page.locator("#failover select").nth(1).selectOption("2");
-      expect(page.url()).toContain("round=2");
+      await page.waitForFunction(() => location.hash.includes("round=2"));
       await page.setViewportSize({ width: 360, height: 800 });
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
     });
     await shows(model, async (page) => {
       expect(await page.locator("#failover").count()).toBe(0);
       expect(await page.locator("nav").textContent()).not.toContain("Failover");
+      expect(await page.locator("#cost").count()).toBe(0);
     });
   });
 

@@ -5,6 +5,7 @@ import type { Model } from "./model";
 import { Chip, Swatch } from "./parts/controls";
 import { PageContext, usePage, type Page } from "./parts/context";
 import { Answer } from "./sections/answer";
+import { CostSection } from "./sections/cost";
 import { Curves } from "./sections/curves";
 import { Effects } from "./sections/effects";
 import { Failovers } from "./sections/failover";
@@ -39,6 +40,7 @@ export function App(props: { model: Model }): JSX.Element {
         <Failovers />
         <Latency />
         <Resources />
+        <CostSection />
         <Ledger />
         <Topology />
         <Findings />
@@ -114,6 +116,7 @@ const contents = [
   ["failover", "Failover"],
   ["latency", "Over time"],
   ["resources", "Resources"],
+  ["cost", "What it costs you"],
   ["ledger", "Ledger"],
   ["topology", "Topology"],
   ["findings", "Findings"],
@@ -123,6 +126,7 @@ const contents = [
 /** Whether a section has anything to show; most say so themselves. */
 function has(model: Model, section: (typeof contents)[number][0]): boolean {
   if (section === "published") return (model.published ?? []).length > 0;
+  if (section === "cost") return model.fleet !== undefined;
   return section !== "failover" || model.failovers.length > 0;
 }
 

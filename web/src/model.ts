@@ -24,6 +24,7 @@ export interface Model {
   trials: Trial[];
   gates: Gate[];
   published?: Published[];
+  fleet?: Fleet;
   provenance: Entry[];
   unavailable?: string[];
 }
@@ -281,6 +282,26 @@ export interface Gate {
   passed: boolean;
   value: number;
   detail: string;
+}
+
+/** What the variants would cost a number of pods under a load. */
+export interface Fleet {
+  pods: number;
+  rate: number;
+  costs: Cost[];
+  /** What these numbers take for granted. */
+  assumed: string[];
+}
+
+export interface Cost {
+  variant: string;
+  load: string;
+  /** CPU of app, proxies and gateways, in cores. */
+  cores?: Estimate;
+  /** What that is more than the baseline's. */
+  extra_cores?: Estimate;
+  /** Of the sidecars, in bytes. */
+  memory?: Estimate;
 }
 
 /** Another source's figures and claims beside ours. */

@@ -88,6 +88,7 @@ function normalise(m: Model): Model {
     trials: list(m.trials),
     gates: list(m.gates),
     published: list(m.published).map((p) => ({ ...p, cells: list(p.cells), claims: list(p.claims) })),
+    ...(m.fleet ? { fleet: { ...m.fleet, costs: list(m.fleet.costs), assumed: list(m.fleet.assumed) } } : {}),
     provenance: list(m.provenance),
     unavailable: list(m.unavailable),
   };

@@ -25,6 +25,7 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		table(&b, t.Header, t.Rows)
 	}
 	strips(&b, m)
+	fleet(&b, m)
 	if len(m.Findings) > 0 {
 		b.WriteString("\n### Findings\n\n")
 		for _, f := range m.Findings {
@@ -54,6 +55,20 @@ func strips(b *strings.Builder, m *report.Model) {
 			// Indented, not fenced: whatever a variant is called, it stays in its block.
 			fmt.Fprintf(b, "    %-20s %s\n", strings.ReplaceAll(l[0], "\n", " "), l[1])
 		}
+	}
+}
+
+// fleet is what the variants would cost a fleet.
+func fleet(b *strings.Builder, m *report.Model) {
+	t := report.FleetTable(m)
+	if len(t.Rows) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n### %s\n\n%s\n\n", escape(t.Title), escape(t.Caption))
+	table(b, t.Header, t.Rows)
+	b.WriteByte('\n')
+	for _, a := range m.Fleet.Assumed {
+		fmt.Fprintf(b, "* %s\n", escape(a))
 	}
 }
 

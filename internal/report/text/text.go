@@ -32,6 +32,7 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		table(&b, t)
 	}
 	strips(&b, m)
+	fleet(&b, m)
 	b.WriteByte('\n')
 	for _, a := range m.Answer {
 		say(&b, a)
@@ -141,6 +142,21 @@ func strips(b *strings.Builder, m *report.Model) {
 		for _, l := range s.Lines {
 			fmt.Fprintf(b, "  %s%s  %s\n", l[0], strings.Repeat(" ", names-utf8.RuneCountInString(l[0])), l[1])
 		}
+	}
+}
+
+// fleet is what the variants would cost a fleet.
+func fleet(b *strings.Builder, m *report.Model) {
+	t := report.FleetTable(m)
+	if len(t.Rows) == 0 {
+		return
+	}
+	b.WriteByte('\n')
+	say(b, t.Title)
+	say(b, t.Caption)
+	table(b, t)
+	for _, a := range m.Fleet.Assumed {
+		say(b, "  "+a)
 	}
 }
 
