@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func NetworkLayer(t *testing.T, s NetworkSuite) {
 	site := Site(t, networkTopology(s.Regions))
 	serveAll(t, site)
 	peers := startPeers(t, site)
-	before := State(t, site)
+	before := running(t, site)
 	for _, mtu := range []int{underlayMTU - s.Overhead, 1400} {
 		config := map[string]any{}
 		maps.Copy(config, s.Config)
@@ -121,6 +122,24 @@ func (s NetworkSuite) layer(t *testing.T, config map[string]any) model.Layer {
 		t.Fatalf("%s with %s: %v", s.Plugin.Name, raw, err)
 	}
 	return layer
+}
+
+// running is the state of a new site once the kernel says of all bridges, whose
+// ports it has just got, that they are running.
+func running(t *testing.T, site model.Site) (state map[string][]string) {
+	t.Helper()
+	poll(t, func(int) error {
+		state = State(t, site)
+		for name, lines := range state {
+			for _, l := range lines {
+				if strings.Contains(l, " (bridge) ") && !strings.Contains(l, "|running ") {
+					return fmt.Errorf("%s: a bridge is not running: %s", name, l)
+				}
+			}
+		}
+		return nil
+	})
+	return state
 }
 
 // settled waits until the site is as it was: the kernel takes a moment to say

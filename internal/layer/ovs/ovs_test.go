@@ -2,6 +2,7 @@ package ovs
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"os"
 	"testing"
@@ -11,6 +12,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// The tests mostly wait: for switches to connect, for packets that are too
+	// large. One after the other they take minutes.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	labtest.Main(m, labtest.Commands{Command: func(args []string) int {
 		if Serve(context.Background(), args[0], slog.New(slog.NewTextHandler(os.Stderr, nil))) != nil {
 			return 1
