@@ -51,14 +51,14 @@ func twoTiers(t *testing.T) (Settings, *sink, *[]string) {
 	study.Topology.Regions[0].Clusters[0].Nodes[0].Pods = append(study.Topology.Regions[0].Clusters[0].Nodes[0].Pods, model.PodSpec{Name: "database-0", Role: "server"})
 	study.Topology.Services = append(study.Topology.Services, model.Service{Name: "database", Pods: []string{"database-0"}})
 	var told []string
-	s.App = tiers{app: app{addr: s.App.(app).addr}, told: &told} //nolint:forcetypeassert // settings made it
+	s.App = tiers{app: app{addr: s.App.(app).addr}, told: &told} //nolint:forcetypeassert,errcheck // settings made it
 	return s, sk, &told
 }
 
 func TestConnect(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
 	s, sk, told := twoTiers(t)
 	var notes []string
-	at := s.App.(tiers).addr //nolint:forcetypeassert // twoTiers made it
+	at := s.App.(tiers).addr //nolint:forcetypeassert,errcheck // twoTiers made it
 	s.Stack = func(v model.Variant) ([]model.Layer, error) {
 		if v.Name == "direct" {
 			return nil, nil
@@ -89,7 +89,7 @@ func TestConnect(t *testing.T) { //nolint:paralleltest // loads at a time share 
 func TestConnectFails(t *testing.T) {
 	t.Parallel()
 	s, sk, told := twoTiers(t)
-	s.App = tiers{app: app{addr: s.App.(tiers).addr}, told: told, err: errors.New("boom")} //nolint:forcetypeassert // as above
+	s.App = tiers{app: app{addr: s.App.(tiers).addr}, told: told, err: errors.New("boom")} //nolint:forcetypeassert,errcheck // as above
 	if _, err := Run(t.Context(), s); err != nil || len(sk.outcomes) != 12 {
 		t.Fatalf("%v, %d outcomes", err, len(sk.outcomes))
 	}
