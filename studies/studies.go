@@ -49,9 +49,11 @@ type Builtin struct {
 
 // List returns all built-in studies, the one to begin with first.
 func List() []Builtin {
-	return []Builtin{builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity), builtin("wan", wan),
+	return []Builtin{
+		builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity), builtin("wan", wan),
 		builtin("geo", geo), builtin("geo-full", geoFull), builtin("multicluster", multicluster),
-		builtin("cni", cni), builtin("cni-full", cniFull), builtin("cni-jumbo", cniJumbo), builtin("cni-tools", cniTools)}
+		builtin("cni", cni), builtin("cni-full", cniFull), builtin("cni-jumbo", cniJumbo), builtin("cni-tools", cniTools),
+	}
 }
 
 func builtin(name string, data []byte) Builtin {

@@ -105,17 +105,8 @@ func writeTraffic(out io.Writer, nodes []report.Node, t report.Traffic) error {
 			line(tree(0, place), "", "", "", "", "")
 		}
 		line(tree(1, n.Name), "", "", "", "", "")
-		for _, d := range t.Devices {
-			if d.Place == n.Name && d.Kind != model.PlacePod {
-				line(device(d, tree(2, d.Name+note(d)))...)
-			}
-		}
-		for _, p := range n.Pods {
-			for _, d := range t.Devices {
-				if d.Place == p.Name && d.Kind == model.PlacePod {
-					line(device(d, tree(2, "pod "+p.Name+" ("+p.Role+") "+d.Name))...)
-				}
-			}
+		for _, cells := range devicesOf(n, t.Devices) {
+			line(cells...)
 		}
 	}
 	for _, d := range t.Devices {
@@ -124,6 +115,24 @@ func writeTraffic(out io.Writer, nodes []report.Node, t report.Traffic) error {
 		}
 	}
 	return w.Flush()
+}
+
+// devicesOf are the lines of a node's own devices, and then of its pods'.
+func devicesOf(n report.Node, all []report.Device) [][]string {
+	var lines [][]string
+	for _, d := range all {
+		if d.Place == n.Name && d.Kind != model.PlacePod {
+			lines = append(lines, device(d, tree(2, d.Name+note(d))))
+		}
+	}
+	for _, p := range n.Pods {
+		for _, d := range all {
+			if d.Place == p.Name && d.Kind == model.PlacePod {
+				lines = append(lines, device(d, tree(2, "pod "+p.Name+" ("+p.Role+") "+d.Name)))
+			}
+		}
+	}
+	return lines
 }
 
 // tree indents; what follows fills the column, so that it stands left.

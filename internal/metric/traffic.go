@@ -161,7 +161,7 @@ func errUnless(ok bool, err error) error {
 // wire would have them on each.
 func headers(o *model.Outcome) (inner, outer float64, err error) {
 	const ethernet, ipAndUDP = 14, 20 + 8
-	overhead, _ := factNumber(o.Ledger, model.FactOverhead)
+	overhead := factNumber(o.Ledger, model.FactOverhead)
 	switch l := o.Load; {
 	case l.Datagrams != nil && l.Datagrams.Offload:
 		return 0, 0, errOffloaded
@@ -170,7 +170,7 @@ func headers(o *model.Outcome) (inner, outer float64, err error) {
 	case l.Stream == nil:
 		return 0, 0, errNoFlow
 	}
-	mtu, _ := factNumber(o.Ledger, model.FactMTU)
+	mtu := factNumber(o.Ledger, model.FactMTU)
 	mss := o.Load.Stream.MSS
 	if mtu == 0 || mss <= 0 || mtu <= mss {
 		return 0, 0, fmt.Errorf("the headers are not known: the pods' MTU is %d and the segments' size is %d", mtu, mss)
@@ -178,17 +178,17 @@ func headers(o *model.Outcome) (inner, outer float64, err error) {
 	return float64(ethernet + mtu - mss), float64(overhead), nil
 }
 
-// factNumber is the number that a fact's value begins with. Of several the last
+// factNumber is the number that a fact's value begins with; 0: there is none. Of several the last
 // counts: what the witness read off the underlay comes before what layers say
 // of the pods.
-func factNumber(l model.Ledger, key string) (n int, found bool) {
+func factNumber(l model.Ledger, key string) int {
 	for _, f := range slices.Backward(l) {
 		text, _, _ := strings.Cut(f.Value, " ")
 		if n, err := strconv.Atoi(text); f.Key == key && err == nil {
-			return n, true
+			return n
 		}
 	}
-	return 0, false
+	return 0
 }
 
 // clientPackets are those that passed the devices of the pods that send, both

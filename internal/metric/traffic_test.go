@@ -27,7 +27,7 @@ const (
 	client   = "device:pod client eth0"
 )
 
-func close(got, want float64) bool { return math.Abs(got-want) < 1e-9*math.Max(1, math.Abs(want)) }
+func alike(got, want float64) bool { return math.Abs(got-want) < 1e-9*math.Max(1, math.Abs(want)) }
 
 // A stream of 1,000 full segments in packets of 40 over VXLAN.
 func TestEfficiencyOfStreams(t *testing.T) {
@@ -47,7 +47,7 @@ func TestEfficiencyOfStreams(t *testing.T) {
 	})
 	o.Ledger = model.Ledger{{Layer: "wire", Key: model.FactMTU, Value: "1500"}, {Layer: "vxlan", Key: model.FactMTU, Value: "1450"}, {Layer: "vxlan", Key: model.FactOverhead, Value: "50 bytes (IPv4 20)"}}
 	got, err := metric.Of(o, "efficiency")
-	if want := payload / (payload + (segments+acks)*float64(inner+overhead)); err != nil || !close(got, want) {
+	if want := payload / (payload + (segments+acks)*float64(inner+overhead)); err != nil || !alike(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
 }
@@ -65,7 +65,7 @@ func TestDatagramsOnTheWire(t *testing.T) {
 		"efficiency": 950 * 1472 / 1.6e6, "lost": 100, "loss": 0.1, "fragments": 2, "cpu.gbit.host": 1 / gbit, "cpu.gbit.softirq": 0.5 / gbit,
 		"cpu.packets.host": 0.5, "cpu.packets.total": 0.125, "cpu.packets.softirq": 0.25,
 	} {
-		if got, err := metric.Of(o, name); err != nil || !close(got, want) {
+		if got, err := metric.Of(o, name); err != nil || !alike(got, want) {
 			t.Errorf("%s is %v, %v, want %v", name, got, err, want)
 		}
 	}

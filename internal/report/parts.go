@@ -305,7 +305,9 @@ func (b *builder) topology() Topology {
 		}
 	}
 	if server.Name == "" { // every node has a pod that sends: servers are beside one
-		if i := slices.IndexFunc(t.Nodes, func(n Node) bool { return slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.Role != model.RoleClient }) }); i >= 0 {
+		if i := slices.IndexFunc(t.Nodes, func(n Node) bool {
+			return slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.Role != model.RoleClient })
+		}); i >= 0 {
 			server = t.Nodes[i]
 		}
 	}

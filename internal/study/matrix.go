@@ -2,6 +2,7 @@ package study
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -40,7 +41,8 @@ func (MatrixConfig) JSONSchema() *jsonschema.Schema {
 	return &jsonschema.Schema{
 		Type: "object", MinProperties: &least,
 		AdditionalProperties: &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
-			{Type: "array", MinItems: &least, Items: &jsonschema.Schema{Type: "string"}}, {Type: "array", MinItems: &least, Items: &jsonschema.Schema{Type: "number"}},
+			{Type: "array", MinItems: &least, Items: &jsonschema.Schema{Type: "string"}},
+			{Type: "array", MinItems: &least, Items: &jsonschema.Schema{Type: "number"}},
 			{Type: "object", MinProperties: &least},
 		}},
 	}
@@ -272,9 +274,7 @@ func combinations(factors []factor) []map[string]level {
 		for _, chosen := range all {
 			for _, l := range f.levels {
 				with := map[string]level{f.name: l}
-				for k, v := range chosen {
-					with[k] = v
-				}
+				maps.Copy(with, chosen)
 				next = append(next, with)
 			}
 		}

@@ -149,7 +149,7 @@ func (l *Layer) Observe(_ context.Context, s model.Site) (model.Ledger, error) {
 	}
 	var given uint64
 	err = node.InNetwork(func() error {
-		live, err := nft.Read(table)
+		live, failure := nft.Read(table)
 		for _, c := range live.Chains {
 			if c.Name != "prerouting" {
 				continue
@@ -158,7 +158,7 @@ func (l *Layer) Observe(_ context.Context, s model.Site) (model.Ledger, error) {
 				given += r.Connections
 			}
 		}
-		return err
+		return failure
 	})
 	if err != nil {
 		return nil, fmt.Errorf("node %s: %w", l.Via, err)

@@ -18,7 +18,11 @@ func layer(t *testing.T, config string) *nodeport.Layer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.(*nodeport.Layer)
+	port, ok := l.(*nodeport.Layer)
+	if !ok {
+		t.Fatalf("it is a %T", l)
+	}
+	return port
 }
 
 func TestConfig(t *testing.T) {
@@ -48,8 +52,10 @@ func site(t *testing.T) model.Site {
 }
 
 func TestFromOutside(t *testing.T) {
+	t.Parallel()
 	for _, via := range []string{"node-0", "node-1"} {
 		t.Run(via, func(t *testing.T) {
+			t.Parallel()
 			s := site(t)
 			labtest.StartServers(t, s)
 			l := layer(t, `{"services": ["server"], "via": "`+via+`"}`)
