@@ -83,6 +83,8 @@ func sends(l model.Load) string {
 		return fmt.Sprintf("open loop, %s to %s", perSecond(p.Segments[0].From), perSecond(p.Segments[0].To))
 	case len(p.Segments) > 1:
 		return fmt.Sprintf("open loop, %d steps", len(p.Segments))
+	case l.Rate == 0:
+		return "open loop, by bitrate" // the protocol's own key
 	}
 	return "open loop, " + perSecond(l.Rate)
 }

@@ -82,6 +82,8 @@ func sends(l model.Load) []string {
 		if l.Rate > 0 {
 			rate += ", " + digits(l.Rate) + "/s"
 		}
+	case l.Rate == 0:
+		rate = "fixed bitrate," // the protocol's own key
 	}
 	parts := []string{rate + " open loop", connections}
 	switch p := l.Pattern; {
