@@ -59,7 +59,7 @@ func TestPrometheusCountsWhatTheRunFolderHolds(t *testing.T) {
 	dir, metrics, asked := t.TempDir(), free(t), free(t)
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		if err = os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return path
@@ -67,7 +67,7 @@ func TestPrometheusCountsWhatTheRunFolderHolds(t *testing.T) {
 	config := write("prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs: [{job_name: windtunnel, static_configs: [{targets: ['%s']}]}]\n", metrics))
 	server := exec.CommandContext(t.Context(), prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+asked)
 	server.Cancel, server.WaitDelay = func() error { return server.Process.Signal(os.Interrupt) }, 10*time.Second
-	if err := server.Start(); err != nil {
+	if err = server.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -132,7 +132,7 @@ func query(t *testing.T, address, text string) float64 {
 			} `json:"result"`
 		} `json:"data"`
 	}
-	if err := json.Unmarshal(body, &said); err != nil || len(said.Data.Result) != 1 {
+	if err = json.Unmarshal(body, &said); err != nil || len(said.Data.Result) != 1 {
 		t.Fatalf("%s: %v: %s", text, err, body)
 	}
 	v, err := strconv.ParseFloat(fmt.Sprint(said.Data.Result[0].Value[1]), 64)

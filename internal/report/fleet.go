@@ -44,18 +44,9 @@ func (b *builder) fleet(m *Model) *Fleet {
 			continue
 		}
 		for _, v := range m.Variants {
-			c := Cost{Variant: v.Name, Load: l.Name}
-			if cell := m.Cell(v.Name, l.Name, "cpu.total"); cell != nil {
-				c.Cores = times(cell.Estimate, f.Rate/thousand)
-			}
-			if d := m.Comparison(v.Name, l.Name, "cpu.total"); d != nil {
-				c.ExtraCores = times(d.Difference, f.Rate/thousand)
-			}
 			pods := b.sidecars(v.Name, l.Name)
 			sidecars = max(sidecars, pods)
-			if cell := m.Cell(v.Name, l.Name, "memory.sidecar"); cell != nil && pods > 0 {
-				c.Memory = times(cell.Estimate, float64(f.Pods)/float64(pods))
-			}
+			c := f.cost(m, v.Name, l.Name, pods)
 			if rate := m.Cell(v.Name, l.Name, "rate"); rate != nil && rate.Estimate != nil && rate.Estimate.Value > 0 {
 				lowest = min(lowest, rate.Estimate.Value)
 			}
@@ -70,6 +61,21 @@ func (b *builder) fleet(m *Model) *Fleet {
 	}
 	f.Assumed = append(f.Assumed, assumed(f, lowest, sidecars)...)
 	return f
+}
+
+// cost scales what was measured of a variant that ran so many sidecars.
+func (f *Fleet) cost(m *Model, variant, load string, sidecars int) Cost {
+	c := Cost{Variant: variant, Load: load}
+	if cell := m.Cell(variant, load, "cpu.total"); cell != nil {
+		c.Cores = times(cell.Estimate, f.Rate/thousand)
+	}
+	if d := m.Comparison(variant, load, "cpu.total"); d != nil {
+		c.ExtraCores = times(d.Difference, f.Rate/thousand)
+	}
+	if cell := m.Cell(variant, load, "memory.sidecar"); cell != nil && sidecars > 0 {
+		c.Memory = times(cell.Estimate, float64(f.Pods)/float64(sidecars))
+	}
+	return c
 }
 
 func assumed(f *Fleet, lowest float64, sidecars int) []string {
