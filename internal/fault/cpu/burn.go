@@ -57,9 +57,10 @@ func Burn(threads string, in io.Reader, out io.Writer) error {
 func thread(used *atomic.Int64, over *atomic.Bool) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
+	var sum uint64
 	began, err := sys.ThreadCPU()
 	for err == nil && !over.Load() {
-		turn(rounds)
+		turn(&sum)
 		var now time.Duration
 		now, err = sys.ThreadCPU()
 		used.Store(int64(now - began))
@@ -73,9 +74,8 @@ const rounds = 100_000
 // turn does nothing useful, in a way that no compiler leaves out.
 //
 //go:noinline
-func turn(n int) (sum uint64) {
-	for i := range n {
-		sum = sum*6364136223846793005 + uint64(i) //nolint:gosec,mnd // not negative; Knuth's multiplier
+func turn(sum *uint64) {
+	for range rounds {
+		*sum = *sum*6364136223846793005 + 1 //nolint:mnd // Knuth's multiplier
 	}
-	return sum
 }

@@ -137,8 +137,8 @@ func (f *Fault) victims(s model.Site, pods []string) ([]model.Mortal, error) {
 
 // leave takes the pods out of every layer that can do it.
 func (f *Fault) leave(ctx context.Context, s model.Site, pods []string, d *drained) (from []string, err error) {
-	for i := len(f.layers) - 1; i >= 0; i-- {
-		l, ok := f.layers[i].(model.Drainer)
+	for i, layer := range slices.Backward(f.layers) {
+		l, ok := layer.(model.Drainer)
 		if !ok {
 			continue
 		}

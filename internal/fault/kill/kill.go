@@ -107,16 +107,19 @@ func (f Fault) places(t model.Topology) ([]string, error) {
 		return f.config.PodsOf(t)
 	}
 	if f.config.Check() != nil {
-		return nil, nil
-	}
-	pods, err := f.config.PodsOf(t)
-	if err != nil {
-		return nil, err
+		return nil, nil //nolint:nilerr // that nothing is named means everywhere here
 	}
 	whole := f.config.Selection
 	whole.Pods = nil
 	nodes, err := whole.NodesOf(t)
-	return append(pods, nodes...), err
+	if err != nil {
+		return nil, err
+	}
+	pods, err := f.config.PodsOf(t)
+	if err != nil && len(nodes) == 0 {
+		return nil, err
+	}
+	return append(pods, nodes...), nil // a node with clients only may have a gateway
 }
 
 // Inject kills. A pod that cannot be killed leaves none killed.

@@ -102,7 +102,7 @@ func (l Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) 
 
 // Drain replaces the rules on every node by ones without the pods. Connections
 // that exist keep their translation.
-func (l Layer) Drain(_ context.Context, s model.Site, pods []string) (endpoints int, undrain func(context.Context) error, err error) {
+func (l Layer) Drain(ctx context.Context, s model.Site, pods []string) (endpoints int, undrain func(context.Context) error, err error) {
 	if _, ok := s.(model.ServiceSite); ok {
 		return 0, nil, &model.UnsupportedError{What: "draining the layer " + Name, Missing: "the cluster's own Service holds the endpoints"}
 	}
@@ -123,7 +123,7 @@ func (l Layer) Drain(_ context.Context, s model.Site, pods []string) (endpoints 
 	}
 	undrain = func(context.Context) error { return put(nil) }
 	if err := put(pods); err != nil {
-		return 0, nil, errors.Join(err, undrain(context.Background()))
+		return 0, nil, errors.Join(err, undrain(context.WithoutCancel(ctx)))
 	}
 	return endpoints, undrain, nil
 }
@@ -235,22 +235,7 @@ func (l Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error) 
 	}
 	given := map[string]uint64{}
 	for _, n := range nodes {
-		err := n.InNetwork(func() error {
-			live, err := nft.Read(table)
-			if err != nil {
-				return err
-			}
-			for _, c := range live.Chains {
-				if !strings.HasPrefix(c.Name, "endpoint-") {
-					continue
-				}
-				for _, r := range c.Rules {
-					given[r.Comment] += r.Connections
-				}
-			}
-			return nil
-		})
-		if err != nil {
+		if err := n.InNetwork(func() error { return count(given) }); err != nil {
 			return nil, fmt.Errorf("node %s: %w", n.Name(), err)
 		}
 	}
@@ -270,4 +255,22 @@ func (l Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error) 
 		{Layer: Name, Key: model.FactBalancing, Value: fmt.Sprintf("nftables DNAT, %s %d endpoints", over, len(given)), Source: model.SourceConfig},
 		{Layer: Name, Key: model.FactTranslated, Value: through, Source: model.SourceCounters},
 	}, nil
+}
+
+// count adds what each endpoint was given by the rules of the calling thread's
+// namespace.
+func count(given map[string]uint64) error {
+	live, err := nft.Read(table)
+	if err != nil {
+		return err
+	}
+	for _, c := range live.Chains {
+		if !strings.HasPrefix(c.Name, "endpoint-") {
+			continue
+		}
+		for _, r := range c.Rules {
+			given[r.Comment] += r.Connections
+		}
+	}
+	return nil
 }

@@ -85,7 +85,7 @@ func TestRules(t *testing.T) {
 	}
 	for name, s := range map[string]model.Service{
 		"service empty has no pods left": {Name: "empty"},
-		"no pod x":                  {Name: "lost", Pods: []string{"x"}},
+		"no pod x":                       {Name: "lost", Pods: []string{"x"}},
 	} {
 		if _, err := rules(flat{topology: model.Topology{Services: []model.Service{s}}}, nil, false); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("error %v, want %q", err, name)
@@ -156,7 +156,7 @@ func TestDrain(t *testing.T) {
 	}
 	endpoints := func() (n int) {
 		labtest.In(t, site, "node-0", func() error {
-			live, err := nft.Read(table)
+			live, failure := nft.Read(table)
 			for _, c := range live.Chains {
 				for _, r := range c.Rules {
 					if r.DNAT.IsValid() {
@@ -164,7 +164,7 @@ func TestDrain(t *testing.T) {
 					}
 				}
 			}
-			return err
+			return failure
 		})
 		return n
 	}

@@ -67,11 +67,11 @@ func (p *pod) Kill(_ context.Context, power bool) (revive func(context.Context) 
 	}
 	var once sync.Once
 	revive = func(context.Context) (err error) {
-		once.Do(func() { err = p.revive(victims, power) })
+		once.Do(func() { err = p.revive(victims, power) }) //nolint:contextcheck // processes outlive the call
 		return err
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, errors.Join(fmt.Errorf("killing pod %s: %w", p.name, err), p.revive(nil, power))
+		return nil, errors.Join(fmt.Errorf("killing pod %s: %w", p.name, err), p.revive(nil, power)) //nolint:contextcheck // as above
 	}
 	return revive, nil
 }
@@ -115,7 +115,7 @@ func (s *site) KillComponent(_ context.Context, c model.Component, where []strin
 	}
 	var once sync.Once
 	revive = func(context.Context) (err error) {
-		once.Do(func() { err = s.restart(victims) })
+		once.Do(func() { err = s.restart(victims) }) //nolint:contextcheck // processes outlive the call
 		return err
 	}
 	return struck, revive, nil
@@ -174,7 +174,7 @@ func (p *pod) Suspend(context.Context) (resume func(context.Context) error, err 
 }
 
 // Sever cuts what goes from one set of nodes to another; see model.Severer.
-func (s *site) Sever(_ context.Context, a, b []string) (mend func(context.Context) error, err error) {
+func (s *site) Sever(ctx context.Context, a, b []string) (mend func(context.Context) error, err error) {
 	both := append(slices.Clone(a), b...)
 	mend = func(context.Context) error {
 		return s.onNodes(both, func(*node) error { return nft.Delete(tableSevered) })
@@ -185,7 +185,7 @@ func (s *site) Sever(_ context.Context, a, b []string) (mend func(context.Contex
 			err = s.onNodes(side[0], func(*node) error { return nft.ApplyBarrier(tableSevered, foreign) })
 		}
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("severing nodes: %w", err), mend(context.Background()))
+			return nil, errors.Join(fmt.Errorf("severing nodes: %w", err), mend(context.WithoutCancel(ctx)))
 		}
 	}
 	return mend, nil

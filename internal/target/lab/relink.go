@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -36,7 +37,7 @@ func (l *links) between(a, b string) ([]int, error) {
 }
 
 // ChangeLink gives both directions other settings; see model.LinkChanger.
-func (s *site) ChangeLink(_ context.Context, a, b string, change func(model.Link) model.Link) (restore func(context.Context) error, err error) {
+func (s *site) ChangeLink(ctx context.Context, a, b string, change func(model.Link) model.Link) (restore func(context.Context) error, err error) {
 	which, err := s.links.between(a, b)
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (s *site) ChangeLink(_ context.Context, a, b string, change func(model.Link
 	for _, i := range which {
 		planned[i], wanted[i] = s.links.ways[i].link, change(s.links.ways[i].link)
 	}
-	if err := s.links.claim(wanted); err != nil {
+	if err = s.links.claim(wanted); err != nil {
 		return nil, fmt.Errorf("the link between %s and %s: %w", a, b, err)
 	}
 	var once sync.Once
@@ -58,7 +59,7 @@ func (s *site) ChangeLink(_ context.Context, a, b string, change func(model.Link
 		err = s.relink(wanted)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("changing the link between %s and %s: %w", a, b, err), restore(context.Background()))
+		return nil, errors.Join(fmt.Errorf("changing the link between %s and %s: %w", a, b, err), restore(context.WithoutCancel(ctx)))
 	}
 	return restore, nil
 }
@@ -75,9 +76,7 @@ func (l *links) claim(wanted map[int]model.Link) error {
 	if l.changed == nil {
 		l.changed = map[int]model.Link{}
 	}
-	for i, link := range wanted {
-		l.changed[i] = link
-	}
+	maps.Copy(l.changed, wanted)
 	return nil
 }
 
