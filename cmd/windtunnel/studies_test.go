@@ -37,7 +37,7 @@ func TestBuiltinStudies(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := jsonschema.NewCompiler()
-	if err := c.AddResource("study.schema.json", doc); err != nil {
+	if err = c.AddResource("study.schema.json", doc); err != nil {
 		t.Fatal(err)
 	}
 	schema, err := c.Compile("study.schema.json")

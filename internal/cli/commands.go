@@ -128,7 +128,7 @@ func (a *app) writeFiles(ctx context.Context, f report.Files, m *report.Model, o
 		return err
 	}
 	if part == "" {
-		if err = os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // G301: a report is for others to read
+		if err = os.MkdirAll(out, 0o755); err != nil {
 			return fmt.Errorf("making the folder of the report: %w", err)
 		}
 		for _, file := range files {

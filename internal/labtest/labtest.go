@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -52,13 +53,7 @@ func Main(m *testing.M, commands Commands) {
 func run(m *testing.M, commands Commands, stderr io.Writer) int {
 	args := sys.Args()
 	if len(args) > 0 {
-		if args[0] == lab.DelayLine {
-			if err := lab.ServeDelayLine(os.Stdin, os.Stdout); err != nil {
-				return fail(stderr, err)
-			}
-			return 0
-		}
-		if command := commands[args[0]]; command != nil {
+		if command := withDelayLine(commands, stderr)[args[0]]; command != nil {
 			return command(args[1:])
 		}
 	}
@@ -85,6 +80,19 @@ func run(m *testing.M, commands Commands, stderr io.Writer) int {
 		return fail(stderr, err)
 	}
 	return code
+}
+
+// withDelayLine are the commands, and the lab's own.
+func withDelayLine(commands Commands, stderr io.Writer) Commands {
+	all := Commands{lab.DelayLine: func([]string) int {
+		stdio := sys.Stdio()
+		if err := lab.ServeDelayLine(stdio[0], stdio[1]); err != nil {
+			return fail(stderr, err)
+		}
+		return 0
+	}}
+	maps.Copy(all, commands)
+	return all
 }
 
 func fail(w io.Writer, err error) int {

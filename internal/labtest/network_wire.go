@@ -39,7 +39,14 @@ func (p peers) watchWire(t *testing.T, s NetworkSuite, mtu int) {
 			t.Error(err)
 		}
 	})
-	for name, w := range map[string]seen{"a datagram": probe, "bulk TCP": load} {
+	s.judgeForms(t, map[string]seen{"a datagram": probe, "bulk TCP": load})
+	s.judgeSizes(t, mtu, probe, load)
+}
+
+// judgeForms checks what kinds of packets were on the wire.
+func (s NetworkSuite) judgeForms(t *testing.T, all map[string]seen) {
+	t.Helper()
+	for name, w := range all {
 		if len(w.forms) != 1 || w.forms[s.Form] == 0 {
 			t.Errorf("of %s the wire shows %v, not %q alone", name, w.forms, s.Form)
 		}
@@ -47,6 +54,11 @@ func (p peers) watchWire(t *testing.T, s NetworkSuite, mtu int) {
 			t.Errorf("of %s the wire shows nothing between the two pods", name)
 		}
 	}
+}
+
+// judgeSizes checks how large they were.
+func (s NetworkSuite) judgeSizes(t *testing.T, mtu int, probe, load seen) {
+	t.Helper()
 	want := mtu + s.Overhead
 	if s.Plain {
 		want = mtu

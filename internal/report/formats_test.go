@@ -203,9 +203,9 @@ func TestFortioReadsBack(t *testing.T) {
 		t.Fatalf("%d files of %d variants", len(files), len(m.Variants))
 	}
 	for _, file := range files {
-		got, err := fortioreader.Read(bytes.NewReader(file.Data), ingest.About{})
-		if err != nil {
-			t.Fatalf("%s: %v", file.Name, err)
+		got, failure := fortioreader.Read(bytes.NewReader(file.Data), ingest.About{})
+		if failure != nil {
+			t.Fatalf("%s: %v", file.Name, failure)
 		}
 		variant := strings.Split(file.Name, "-")[1]
 		want := &hist.Histogram{}
