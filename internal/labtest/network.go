@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -82,7 +81,7 @@ func NetworkLayer(t *testing.T, s NetworkSuite) {
 	site := Site(t, networkTopology(s.Regions))
 	serveAll(t, site)
 	peers := startPeers(t, site)
-	before := running(t, site)
+	before := State(t, site)
 	for _, mtu := range []int{underlayMTU - s.Overhead, 1400} {
 		config := map[string]any{}
 		maps.Copy(config, s.Config)
@@ -106,7 +105,9 @@ func NetworkLayer(t *testing.T, s NetworkSuite) {
 		}
 		observe(t, site, layer, []string{model.FactEncapsulation})
 		remove()
-		settled(t, site, before)
+		if diff := cmp.Diff(before, State(t, site)); diff != "" {
+			t.Errorf("the removal left another state than the one before deployment (-before +after):\n%s", diff)
+		}
 		peers.reachAll(t)
 	}
 }
@@ -122,36 +123,6 @@ func (s NetworkSuite) layer(t *testing.T, config map[string]any) model.Layer {
 		t.Fatalf("%s with %s: %v", s.Plugin.Name, raw, err)
 	}
 	return layer
-}
-
-// running is the state of a new site once the kernel says of all bridges, whose
-// ports it has just got, that they are running.
-func running(t *testing.T, site model.Site) (state map[string][]string) {
-	t.Helper()
-	poll(t, func(int) error {
-		state = State(t, site)
-		for name, lines := range state {
-			for _, l := range lines {
-				if strings.Contains(l, " (bridge) ") && !strings.Contains(l, "|running ") {
-					return fmt.Errorf("%s: a bridge is not running: %s", name, l)
-				}
-			}
-		}
-		return nil
-	})
-	return state
-}
-
-// settled waits until the site is as it was: the kernel takes a moment to say
-// that a bridge with ports again is running.
-func settled(t *testing.T, site model.Site, before map[string][]string) {
-	t.Helper()
-	poll(t, func(int) error {
-		if diff := cmp.Diff(before, State(t, site)); diff != "" {
-			return fmt.Errorf("the removal left another state than the one before deployment (-before +after):\n%s", diff)
-		}
-		return nil
-	})
 }
 
 func checkLedger(t *testing.T, site model.Site, layer model.Layer, s NetworkSuite, mtu int) {

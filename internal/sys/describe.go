@@ -2,6 +2,7 @@ package sys
 
 import (
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 
@@ -60,7 +61,8 @@ func kernelsOwn(device string) bool {
 func describeLink(l netlink.Link) ([]string, error) {
 	a := l.Attrs()
 	xdp := a.Xdp != nil && a.Xdp.Attached
-	lines := []string{fmt.Sprintf("device %s (%s) MTU %d master %d %s MAC %s XDP %t", a.Name, l.Type(), a.MTU, a.MasterIndex, a.Flags, a.HardwareAddr, xdp)}
+	flags := a.Flags &^ net.FlagRunning // says what the kernel has noticed so far, not what is configured
+	lines := []string{fmt.Sprintf("device %s (%s) MTU %d master %d %s MAC %s XDP %t", a.Name, l.Type(), a.MTU, a.MasterIndex, flags, a.HardwareAddr, xdp)}
 	addrs, err := netlink.AddrList(l, netlink.FAMILY_V4)
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses of %s: %w", a.Name, err)
