@@ -175,6 +175,8 @@ func flowCases() map[string][]situation {
 			{"the difference is the socket's", nothing, datagrams(func(d *model.DatagramResult) {
 				d.Received, d.Lost, d.SocketDrops, d.InterfacePackets = 90_000, 10_000, 9_000, 99_000
 			}), "", ""},
+			{"in six fragments each", nothing, datagrams(func(d *model.DatagramResult) { d.Size, d.InterfacePackets = 8192, 594_000 }), "", ""},
+			{"small ones cannot be fragments", nothing, datagrams(func(d *model.DatagramResult) { d.Size, d.InterfacePackets = 100, 594_000 }), model.SeveritySuspect, "594000"},
 			{"not readable", nothing, datagrams(func(d *model.DatagramResult) { d.Interface, d.InterfacePackets = "", 0 }), "", ""},
 			{"counted in large packets", nothing, datagrams(func(d *model.DatagramResult) { d.Offload, d.InterfacePackets = true, 2_000 }), "", ""},
 		},
