@@ -29,17 +29,28 @@ func failovers() []Metric {
 	}
 }
 
-// failoverOf returns one of the metrics of a load under a fault.
-func failoverOf(o *model.Outcome, name string) (float64, error) {
+// reading is how a system came through the faults of a trial.
+type reading struct {
+	Recovery
+	healed bool // while the load ran
+}
+
+func readingOf(o *model.Outcome) (reading, error) {
 	f, err := faultOf(o)
 	if err != nil {
-		return 0, err
+		return reading{}, err
 	}
 	r, err := ReadRecovery(o.Load.Trace, f)
+	return reading{r, f.Healed != 0}, err
+}
+
+// failoverOf returns one of the metrics of a load under a fault.
+func failoverOf(name string, read func() (reading, error)) (float64, error) {
+	r, err := read()
 	if err != nil {
 		return 0, err
 	}
-	if f.Healed == 0 && (name == "failback.first" || name == "failback.recovered" || name == "failback.failed") {
+	if !r.healed && (name == "failback.first" || name == "failback.recovered" || name == "failback.failed") {
 		return 0, fmt.Errorf("%w: its fault is not healed while it runs", ErrOtherLoad)
 	}
 	switch name {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/hist"
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -131,6 +132,27 @@ func Histogram(o *model.Outcome, name string) *hist.Histogram {
 // Of returns one metric of one trial. The error says why it cannot be given;
 // that a quantile rests on too few samples is for the caller to judge.
 func Of(o *model.Outcome, name string) (float64, error) {
+	return of(o, name, func() (reading, error) { return readingOf(o) })
+}
+
+// Value is what Of returns.
+type Value struct {
+	Value float64
+	Err   error
+}
+
+// Values are all metrics of one trial, by name. Its trace is read once.
+func Values(o *model.Outcome) map[string]Value {
+	read := sync.OnceValues(func() (reading, error) { return readingOf(o) })
+	all := map[string]Value{}
+	for _, name := range Names() {
+		v, err := of(o, name, read)
+		all[name] = Value{v, err}
+	}
+	return all
+}
+
+func of(o *model.Outcome, name string, read func() (reading, error)) (float64, error) {
 	if o.Load == nil {
 		return 0, fmt.Errorf("trial %d measured no load", o.Trial.Index)
 	}
@@ -145,7 +167,7 @@ func Of(o *model.Outcome, name string) (float64, error) {
 	case "goodput", "retransmits", "rtt", "loss", "lost", "reordered", "duplicated", "jitter", "datagrams", "messages":
 		return flow(o, name)
 	case "failover", "failback":
-		return failoverOf(o, name)
+		return failoverOf(name, read)
 	case "cpu":
 		return cpu(o, part)
 	case "memory":

@@ -96,7 +96,8 @@ func ReadRecovery(t *model.Trace, f FaultTimes) (Recovery, error) {
 	}
 	during := between(all, f.Onset, healed)
 	r.strike(during, f, known)
-	r.Recovered50, r.Recovered99 = recovered(during, f.Onset, healed, half), recovered(during, f.Onset, healed, almostAll)
+	good := tallied(during, func(q tracedRequest) bool { return q.cause == "" })
+	r.Recovered50, r.Recovered99 = good.recovered(f.Onset, healed, half), good.recovered(f.Onset, healed, almostAll)
 	r.Flaps = flaps(between(all, f.Onset, f.End), f)
 	r.back(between(all, healed, f.End), f, healed)
 	return r, nil
@@ -116,11 +117,15 @@ func traced(t *model.Trace) []tracedRequest {
 // between are those of some requests, in the order in which they were due, that
 // were due in a span.
 func between(all []tracedRequest, from, to time.Duration) []tracedRequest {
-	at := func(due time.Duration) int {
-		i, _ := slices.BinarySearchFunc(all, due, func(r tracedRequest, due time.Duration) int { return cmp.Compare(r.due, due) })
-		return i
-	}
-	return all[at(from):max(at(from), at(to))]
+	first := firstDue(all, from)
+	return all[first:max(first, firstDue(all, to))]
+}
+
+// firstDue is the index of the first of some requests, in the order in which
+// they were due, that was not due before a moment.
+func firstDue(all []tracedRequest, at time.Duration) int {
+	i, _ := slices.BinarySearchFunc(all, at, func(r tracedRequest, at time.Duration) int { return cmp.Compare(r.due, at) })
+	return i
 }
 
 // steady reads what was before the fault: requests that had ended by then.
@@ -195,40 +200,47 @@ func (f *FaultTimes) wrong(who string) bool {
 
 // recovered is when a second begins in whose every tenth that share of the
 // requests succeeded. Seconds begin at the onset and at each request.
-func recovered(during []tracedRequest, onset, end time.Duration, share float64) time.Duration {
-	good := func(q tracedRequest) bool { return q.cause == "" }
-	if onset+second <= end && held(during, onset, share, good) {
+func (t tally) recovered(onset, end time.Duration, share float64) time.Duration {
+	if onset+second <= end && t.held(0, onset, share) {
 		return 0
 	}
-	for i, q := range during {
+	for i, q := range t.all {
 		if q.due+second > end {
 			break
 		}
-		if held(during[i:], q.due, share, good) {
+		if t.held(i, q.due, share) {
 			return q.due - onset
 		}
 	}
 	return Never
 }
 
-// held says whether in every tenth of the second that begins then, that share
-// of the requests was good. A tenth without any is not.
-func held(from []tracedRequest, start time.Duration, share float64, good func(tracedRequest) bool) bool {
-	var n, fine [second / tenth]int
-	for _, q := range from {
-		if q.due >= start+second {
-			break
-		}
-		i := (q.due - start) / tenth
-		n[i]++
+// tally counts good requests so that any stretch of time is counted at once.
+type tally struct {
+	all  []tracedRequest
+	good []int // good[i]: of the first i
+}
+
+func tallied(all []tracedRequest, good func(tracedRequest) bool) tally {
+	t := tally{all, make([]int, len(all)+1)}
+	for i, q := range all {
+		t.good[i+1] = t.good[i]
 		if good(q) {
-			fine[i]++
+			t.good[i+1]++
 		}
 	}
-	for i := range n {
-		if n[i] == 0 || float64(fine[i]) < share*float64(n[i]) {
+	return t
+}
+
+// held says whether in every tenth of the second that begins then, with the
+// i-th request, that share of the requests was good. A tenth without any is not.
+func (t tally) held(i int, start time.Duration, share float64) bool {
+	for from, until := i, start+tenth; until <= start+second; until += tenth {
+		to := from + firstDue(t.all[from:], until)
+		if to == from || float64(t.good[to]-t.good[from]) < share*float64(to-from) {
 			return false
 		}
+		from = to
 	}
 	return true
 }
@@ -262,9 +274,9 @@ func flaps(after []tracedRequest, f FaultTimes) int {
 // back reads the time after the heal.
 func (r *Recovery) back(after []tracedRequest, f FaultTimes, healed time.Duration) {
 	r.BackFirst, r.BackRecovered = Never, Never
-	normal := func(q tracedRequest) bool {
+	normal := tallied(after, func(q tracedRequest) bool {
 		return q.cause == "" && q.done-q.due <= r.Band && (len(f.Home) == 0 || slices.Contains(f.Home, q.who))
-	}
+	})
 	for i, q := range after {
 		home := len(f.Home) == 0 || slices.Contains(f.Home, q.who)
 		switch {
@@ -273,7 +285,7 @@ func (r *Recovery) back(after []tracedRequest, f FaultTimes, healed time.Duratio
 		case home && r.BackFirst == Never:
 			r.BackFirst = q.done - healed
 		}
-		if r.BackRecovered == Never && q.due+second <= f.End && held(after[i:], q.due, almostAll, normal) {
+		if r.BackRecovered == Never && q.due+second <= f.End && normal.held(i, q.due, almostAll) {
 			r.BackRecovered = q.due - healed
 		}
 	}

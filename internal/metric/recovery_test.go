@@ -2,6 +2,7 @@ package metric_test
 
 import (
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -122,5 +123,55 @@ func TestNoSteadyState(t *testing.T) {
 	_, err := metric.ReadRecovery(trace(func(time.Duration) (time.Duration, string, model.Cause) { return ms, "", model.CauseRefused }), fault())
 	if !errors.Is(err, metric.ErrNoSteadyState) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Recovery is found by counting ahead of time; counted request by request, it
+// is the same.
+func TestRecoveryIsWhatCountingGives(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(1, 0))
+	f := fault()
+	f.Healed, f.Struck = 0, nil
+	const second, tenth = time.Second, 100 * ms
+	counted := func(tr *model.Trace, share float64) time.Duration {
+		var starts []time.Duration
+		for _, due := range tr.Due {
+			if at := time.Duration(due) * time.Microsecond; at >= f.Onset {
+				starts = append(starts, at)
+			}
+		}
+		for _, start := range append([]time.Duration{f.Onset}, starts...) {
+			var n, good [10]int
+			for i, due := range tr.Due {
+				if k := (time.Duration(due)*time.Microsecond - start) / tenth; time.Duration(due)*time.Microsecond >= start && k < 10 {
+					n[k]++
+					if tr.Failure(i) == "" {
+						good[k]++
+					}
+				}
+			}
+			held := start+second <= f.End
+			for k := range n {
+				held = held && n[k] > 0 && float64(good[k]) >= share*float64(n[k])
+			}
+			if held {
+				return start - f.Onset
+			}
+		}
+		return metric.Never
+	}
+	for range 20 {
+		worst := time.Duration(random.IntN(14_000)) * ms
+		tr := trace(func(at time.Duration) (time.Duration, string, model.Cause) {
+			if at > f.Onset && (at < f.Onset+worst && random.IntN(10) < 6 || random.IntN(100) == 0) {
+				return ms, "", model.CauseRefused
+			}
+			return 2 * ms, "home", ""
+		})
+		got, err := metric.ReadRecovery(tr, f)
+		if err != nil || got.Recovered50 != counted(tr, 0.5) || got.Recovered99 != counted(tr, 0.99) {
+			t.Errorf("bad for %s: %s and %s, %v; counted %s and %s", worst, got.Recovered50, got.Recovered99, err, counted(tr, 0.5), counted(tr, 0.99))
+		}
 	}
 }

@@ -70,15 +70,31 @@ type builder struct {
 	outcomes []model.Outcome
 	findings []model.Finding
 	invalid  map[int]bool
-	known    map[string][]metric.Metric // by load; see has
+	known    map[string][]metric.Metric                 // by load; see has
+	values   map[*model.Outcome]map[string]metric.Value // see value
 }
 
 func newBuilder(s model.Study, h model.Host, outcomes []model.Outcome) *builder {
-	b := &builder{study: s, host: h, outcomes: slices.Clone(outcomes), known: map[string][]metric.Metric{}}
+	b := &builder{study: s, host: h, outcomes: slices.Clone(outcomes), known: map[string][]metric.Metric{}, values: map[*model.Outcome]map[string]metric.Value{}}
 	slices.SortFunc(b.outcomes, func(x, y model.Outcome) int { return x.Trial.Index - y.Trial.Index })
 	b.findings = audit.Judge(audit.Evidence{Study: s, Host: h, Outcomes: b.outcomes}, audit.Rules())
 	b.invalid = audit.Invalid(b.findings)
 	return b
+}
+
+// value is a metric of one of the builder's outcomes. Every comparison asks for
+// the baseline's again, so all of an outcome's are computed once.
+func (b *builder) value(o *model.Outcome, name string) (float64, error) {
+	all := b.values[o]
+	if all == nil {
+		all = metric.Values(o)
+		b.values[o] = all
+	}
+	v, known := all[name]
+	if !known {
+		return metric.Of(o, name) // which says what is known
+	}
+	return v.Value, v.Err
 }
 
 // of returns the usable outcomes of a variant under a load, in block order.
@@ -167,7 +183,7 @@ func (b *builder) cell(variant, load string, d metric.Metric) Cell {
 		if o.Trial.Variant != variant || o.Trial.Load != load {
 			continue
 		}
-		v, err := metric.Of(o, d.Name)
+		v, err := b.value(o, d.Name)
 		if err != nil {
 			c.Reason = err.Error()
 			continue
@@ -265,12 +281,12 @@ func (b *builder) lossText(variant, load string) string {
 func (b *builder) paired(reference, variant, load, name string) (base, other []float64) {
 	baseline := map[int]float64{}
 	for _, o := range b.of(reference, load) {
-		if v, err := metric.Of(o, name); err == nil {
+		if v, err := b.value(o, name); err == nil {
 			baseline[o.Trial.Block] = v
 		}
 	}
 	for _, o := range b.of(variant, load) {
-		v, err := metric.Of(o, name)
+		v, err := b.value(o, name)
 		if was, ok := baseline[o.Trial.Block]; ok && err == nil {
 			base, other = append(base, was), append(other, v)
 		}

@@ -150,7 +150,7 @@ func (b *builder) has(load string) []metric.Metric {
 			if found[d.Name] {
 				continue
 			}
-			_, err := metric.Of(o, d.Name)
+			_, err := b.value(o, d.Name)
 			found[d.Name] = !errors.Is(err, metric.ErrOtherLoad)
 		}
 	}

@@ -371,7 +371,7 @@ func (b *builder) trials() []Trial {
 			t.State, t.Error = "failed", o.Failure.Step+": "+o.Failure.Error
 		}
 		set := func(dst *float64, name string) {
-			if v, err := metric.Of(o, name); err == nil {
+			if v, err := b.value(o, name); err == nil {
 				*dst = v
 			}
 		}

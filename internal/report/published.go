@@ -339,7 +339,7 @@ func (c *claims) directed(claim model.PublishedClaim, load string, r stats.Compa
 func values(b *builder, variant, load, name string) []float64 {
 	var all []float64
 	for _, o := range b.of(variant, load) {
-		if v, err := metric.Of(o, name); err == nil {
+		if v, err := b.value(o, name); err == nil {
 			all = append(all, v)
 		}
 	}
