@@ -56,6 +56,8 @@ type LoadJob struct {
 	// Shards 0 or 1: it is alone. All of them begin at Start, from CommonStart.
 	Shard, Shards int
 	Start         int64
+	// Traced has some requests carry a number, and tells of those.
+	Traced bool
 }
 
 // Progress is how a load is doing since it began, warm-up included.
@@ -241,7 +243,7 @@ func (s *server) load(ctx context.Context, id uint64, j LoadJob) (*model.LoadRes
 	result, _, err := load.Run(ctx, load.Job{
 		Load: j.Load, Protocol: protocol, Host: j.Host, Targets: j.Targets, Warmup: j.Warmup,
 		Expect: load.Digest(j.Payload), Identities: j.Identities, Seed: j.Seed,
-		Shard: j.Shard, Shards: j.Shards, Start: j.Start,
+		Shard: j.Shard, Shards: j.Shards, Start: j.Start, Traced: j.Traced,
 		OnWindow:   func(w model.Window) { say(message{Window: &w}) },
 		OnProgress: func(p load.Progress) { say(message{Progress: (*Progress)(&p)}) },
 	})

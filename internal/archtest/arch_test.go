@@ -28,6 +28,8 @@ const (
 // A component name ending in "/" stands for every package below it.
 func layers() map[string][]string {
 	return map[string][]string{
+		"internal/breakdown": {"internal/model"},
+
 		"internal/hist":     {},
 		"internal/model":    {"internal/hist"},
 		"internal/sys":      {"internal/model"},
@@ -50,7 +52,7 @@ func layers() map[string][]string {
 		"internal/ingest/":  {"internal/model", "internal/hist", "internal/ingest"},
 		"internal/driver":   {"internal/model", "internal/sys", "internal/load", "internal/ingest"},
 		"internal/driver/":  {"internal/model", "internal/driver", "internal/ingest/"},
-		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist", "internal/metric", "internal/search", "internal/driver"},
+		"internal/runner":   {"internal/model", "internal/plan", "internal/agent", "internal/hist", "internal/metric", "internal/search", "internal/driver", "internal/breakdown"},
 		"internal/audit":    {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/ingest"},
 		"internal/claims":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/ingest", "internal/audit"},
 		"internal/report":   {"internal/model", "internal/hist", "internal/stats", "internal/metric", "internal/plan", "internal/store", "internal/audit"},
@@ -87,7 +89,7 @@ func layers() map[string][]string {
 
 // pure packages compute; they never touch the outside world.
 func pure() []string {
-	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/claims", "internal/search"}
+	return []string{"internal/hist", "internal/stats", "internal/plan", "internal/model", "internal/metric", "internal/audit", "internal/claims", "internal/search", "internal/breakdown"}
 }
 
 func impure() []string {

@@ -54,6 +54,9 @@ func (p *progress) phase(t model.Trial) string {
 	if t.Calibration {
 		return fmt.Sprintf("calibration %d", t.Block)
 	}
+	if t.Breakdown {
+		return "breakdown"
+	}
 	return fmt.Sprintf("block %d of %d", t.Block, p.blocks)
 }
 

@@ -279,10 +279,10 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions, at place) erro
 	if !o.quiet {
 		a.printf("%s: %s\n%d trials in %s, about %s\n", j.plan.Study.Name, j.plan.Study.Question, len(j.plan.Trials), j.dir, expected(j.plan).Round(time.Second))
 	}
-	var calibrated []model.Outcome
+	var calibrated, broken []model.Outcome
 	var frozen *model.Frozen
 	if j.earlier != nil {
-		calibrated, frozen = j.earlier.Calibration, j.earlier.Frozen
+		calibrated, frozen, broken = j.earlier.Calibration, j.earlier.Frozen, j.earlier.Broken
 	}
 	progress := newProgress(a.env, o.quiet, j.plan)
 	watched, err := a.watch(ctx, j, o, at, progress)
@@ -290,9 +290,13 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions, at place) erro
 		return errors.Join(err, w.Close(nil))
 	}
 	defer watched.close(ctx)
-	end, runErr := runner.Run(ctx, runner.Settings{
-		Plan: j.plan, Target: at.target, App: theApp, Stack: a.stack, Driver: a.driver, Fault: a.fault, Witness: at.witness, Sink: w,
-		Finished: finished, Calibrated: calibrated, Frozen: frozen, Stop: a.stopRule(j), Progress: watched, SampleEvery: sampleEvery,
+	var end runner.End
+	runErr := a.serveLive(ctx, at, watched.doing.say, func() (err error) {
+		end, err = runner.Run(ctx, runner.Settings{
+			Plan: j.plan, Target: at.target, App: theApp, Stack: a.stack, Driver: a.driver, Fault: a.fault, Witness: at.witness, Sink: w,
+			Finished: finished, Calibrated: calibrated, Frozen: frozen, Broken: broken, Stop: a.stopRule(j), Progress: watched, SampleEvery: sampleEvery,
+		})
+		return err
 	})
 	progress.close()
 	var last *store.End

@@ -94,6 +94,7 @@ type handler struct {
 
 // ServeHTTP answers with the identity and the path of hops.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
 	to := w.Header()
 	to.Set(HeaderIdentity, h.job.Identity)
 	if peer := r.Header.Get(headerXFCC); peer != "" {
@@ -112,6 +113,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := h.answer(r.Context(), e)
 	to.Set(HeaderHops, strings.Join(append([]string{h.job.Identity}, e.hops...), ","))
 	maps.Copy(to, a.Header)
+	if _, ok := model.TracedNumber(r.Header.Get(model.HeaderRequestID)); ok {
+		to.Set(model.HeaderTiming, string(model.AppendTiming(nil, time.Since(began).Nanoseconds())))
+	}
 	if a.Type == "" {
 		a.Type = "text/plain; charset=utf-8"
 	}

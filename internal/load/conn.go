@@ -30,6 +30,7 @@ type conn struct {
 	replier   Replier
 	canceller Canceller
 	drainer   Drainer
+	numberer  Numberer
 	slots     []slot
 	out       []byte // the session's bytes; out[wrote:] is still to be written
 	wrote     int
@@ -120,7 +121,7 @@ func (w *worker) opened(c *conn, now int64) {
 	for i := range c.slots {
 		if s := &c.slots[i]; s.held {
 			s.held = false
-			c.out = c.session.Begin(c.out, s.id)
+			c.begin(s)
 		}
 	}
 	w.flush(c, now)

@@ -175,6 +175,8 @@ type Job struct {
 	// are not compared.
 	Expect     Digest
 	Identities []string // of the servers, where they are known
+	// Traced has some requests carry a number, and keeps those; see Numberer.
+	Traced bool
 	// Workers are the threads that send; 0: one. More than there are processors
 	// or connections are not started.
 	Workers    int

@@ -9,6 +9,7 @@ type slot struct {
 	held       bool // its request waits for the connection to open
 	moved      bool // its request was sent before, on another connection
 	due, sent  int64
+	number     uint64 // that its request carries; 0: none
 	freed      int64  // when its last request ended
 	turn       int64  // when its next request is due, where a closed loop is paced
 	until      int64  // resting: not before

@@ -42,7 +42,8 @@ type recorder struct {
 	failedPrefix                          uint64
 	warmupDue, warmupFailed               uint64
 	timeline                              timeline
-	trace                                 *trace // nil: not asked for
+	trace                                 *trace    // nil: not asked for
+	traced                                *numbered // nil: not asked for
 
 	sofar counts
 	mu    sync.Mutex // guards seen, which others read
@@ -65,7 +66,7 @@ func (e *extremes) add(v int64, first bool) {
 	e.least, e.most = min(e.least, v), max(e.most, v)
 }
 
-func newRecorder(r *run) (*recorder, error) {
+func newRecorder(r *run, worker int) (*recorder, error) {
 	rec := &recorder{run: r, timed: r.job.Load.Arrival == model.ArrivalOpen || r.pace > 0, failed: map[model.Cause]uint64{}, reasons: map[model.Cause]string{}, responders: map[string]*responder{}}
 	for _, id := range r.job.Identities {
 		if id != "" && len(rec.responders) < MaxResponders {
@@ -74,6 +75,9 @@ func newRecorder(r *run) (*recorder, error) {
 	}
 	if r.job.Load.Fault != "" {
 		rec.trace = newTrace(r.job.Load)
+	}
+	if r.job.Traced {
+		rec.traced = newNumbered(r.job.Shard, worker)
 	}
 	var err error
 	if rec.expected = r.job.Expect != ""; rec.expected {
@@ -176,6 +180,7 @@ func (r *recorder) answer(s *slot, a *Answer, done int64) {
 	}
 	who := r.identify(s.conn, a.Identity)
 	r.trace.success(s.due-r.run.window.Start, response, who, a.Path)
+	r.traced.success(s.number, done-s.sent, a.Header)
 	r.timeline[r.slotOf(s.due)].success(response, cell)
 }
 

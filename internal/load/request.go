@@ -1,7 +1,6 @@
 package load
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -69,15 +68,6 @@ func (r *HTTPRequest) Fill() error {
 		first[lower] = name
 	}
 	return errors.Join(errs...)
-}
-
-// ReadRequest is for protocols whose whole configuration is the request.
-func ReadRequest(config json.RawMessage) (HTTPRequest, error) {
-	var r HTTPRequest
-	if err := model.ReadConfig(config, &r); err != nil {
-		return r, err
-	}
-	return r, r.Fill()
 }
 
 // isToken says whether s is a token of RFC 9110.

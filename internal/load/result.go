@@ -133,6 +133,9 @@ func (r *recorder) addTo(o *model.LoadResult) {
 	if r.trace != nil {
 		o.AddTrace(r.trace.export(r.responders))
 	}
+	if r.traced != nil {
+		o.AddTraced(r.traced.export())
+	}
 	for s, n := range r.statuses {
 		if n > 0 {
 			o.Statuses[s] += n

@@ -64,7 +64,7 @@ func newWorker(r *run, number int) (*worker, error) {
 	if r.tls != nil {
 		w.plain = make([]byte, readBytes)
 	}
-	if w.rec, err = newRecorder(r); err != nil {
+	if w.rec, err = newRecorder(r, number); err != nil {
 		_ = syscall.Close(fd) // nothing is in it
 		return nil, err
 	}
@@ -77,6 +77,7 @@ func (w *worker) add(s Session, to address) {
 	c.replier, _ = s.(Replier)
 	c.canceller, _ = s.(Canceller)
 	c.drainer, _ = s.(Drainer)
+	c.numberer, _ = s.(Numberer)
 	for i := range c.slots {
 		c.slots[i].conn, c.slots[i].id = c, uint32(i)
 	}
@@ -231,12 +232,12 @@ func (w *worker) rest(s *slot, now int64) int64 {
 
 // begin gives a request to a slot's connection, and opens that if need be.
 func (w *worker) begin(s *slot, due, now int64) {
-	s.due, s.sent, s.busy, s.moved = due, now, true, false
+	s.due, s.sent, s.busy, s.moved, s.number = due, now, true, false, w.rec.traced.pick(now)
 	w.flying.push(s)
 	w.rec.request(due, now, due < w.blockedUntil || w.pace > 0 && due < s.freed)
 	c := s.conn
 	if c.state == up {
-		c.out = c.session.Begin(c.out, s.id)
+		c.begin(s)
 		if !c.corked {
 			w.flush(c, now)
 		}

@@ -39,6 +39,9 @@ func (r *LoadResult) Merge(o *LoadResult) error {
 	if r.Trace != nil && o.Trace != nil {
 		r.Trace.merge(o.Trace)
 	}
+	if r.Traced != nil && o.Traced != nil {
+		r.Traced.merge(o.Traced)
+	}
 	if r.Stream != nil {
 		r.Stream.merge(o.Stream)
 	}

@@ -32,6 +32,8 @@ type Study struct {
 	Gates  []Gate     `json:"gates,omitempty"`
 	// Published is what others have said, for reports to set beside the results.
 	Published []Published `json:"published,omitempty"`
+	// Limits are what components may use, in all trials.
+	Limits ComponentLimits `json:"limits,omitempty"`
 	// Fleet is what reports turn the cost into; nil: nothing.
 	Fleet *Fleet `json:"fleet,omitempty"`
 }
@@ -56,6 +58,8 @@ type Variant struct {
 	// Control marks the A/A control: the baseline's stack a second time. What
 	// differs between the two is noise.
 	Control bool `json:"control,omitempty"`
+	// Limits are the variant's own; they come before the study's.
+	Limits ComponentLimits `json:"limits,omitempty"`
 	// Targets are those on which the variant runs; none: all.
 	Targets []string `json:"targets,omitempty"`
 }
@@ -153,8 +157,14 @@ type Load struct {
 	// schedule and of the connections.
 	Generators []string `json:"generators,omitempty"`
 	To         string   `json:"to"` // service that answers
+	// Limits are what components may use under this load; they come before the
+	// variant's.
+	Limits ComponentLimits `json:"limits,omitempty"`
 	// Fault is the scenario that the load runs under; empty: none.
 	Fault string `json:"fault,omitempty"`
+	// Breakdown is the window of one more trial of each variant, after all blocks
+	// and outside of all results, in which requests are traced; 0: there is none.
+	Breakdown time.Duration `json:"breakdown_ns,omitempty"`
 }
 
 // Pattern is how requests of an open loop are spread over time. The zero value
@@ -246,6 +256,9 @@ type Trial struct {
 	// Calibration trials come before the blocks and have indexes of their own;
 	// Block is then the repetition.
 	Calibration bool `json:"calibration,omitempty"`
+	// Breakdown trials come after the blocks and have indexes of their own. Their
+	// requests are traced; Block is 1.
+	Breakdown bool `json:"breakdown,omitempty"`
 }
 
 // Frozen is what the calibration found, before the first block: nothing of it

@@ -31,9 +31,11 @@ type Outcome struct {
 	Links  []LinkState `json:"links,omitempty"`
 	Ledger Ledger      `json:"ledger"`
 	// Faults is what became of the load's fault events, in order.
-	Faults    []FaultRecord `json:"faults,omitempty"`
-	Claims    []Claim       `json:"claims,omitempty"`
-	Endpoints Endpoints     `json:"endpoints"`
+	Faults []FaultRecord `json:"faults,omitempty"`
+	Claims []Claim       `json:"claims,omitempty"`
+	// Breakdown is where the time of traced requests went, of a breakdown trial.
+	Breakdown *Breakdown `json:"breakdown,omitempty"`
+	Endpoints Endpoints  `json:"endpoints"`
 	// Steps is how long each step of the trial took, in order.
 	Steps []Step `json:"steps"`
 	// Logs are the files of the run folder that hold the trial's logs.
@@ -160,6 +162,7 @@ type LoadResult struct {
 	WarmupFailed  uint64        `json:"warmup_failed"`
 	Timeline      Timeline      `json:"timeline"`
 	Trace         *Trace        `json:"trace,omitempty"`
+	Traced        *Traced       `json:"traced,omitempty"`
 	GeneratorCPU  time.Duration `json:"generator_cpu_ns"` // of the agent's process, in the window
 	GeneratorIdle float64       `json:"generator_idle"`   // share of the window the workers waited for events
 	Workers       int           `json:"workers"`          // threads that sent

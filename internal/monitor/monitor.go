@@ -45,15 +45,19 @@ type cell struct {
 	variant, load string
 	block         int
 	calibration   bool
+	breakdown     bool
 }
 
-func cellOf(t model.Trial) cell { return cell{t.Variant, t.Load, t.Block, t.Calibration} }
+func cellOf(t model.Trial) cell { return cell{t.Variant, t.Load, t.Block, t.Calibration, t.Breakdown} }
 
 // labels are a cell's values in the order of cellLabels.
 func (c cell) labels(more ...string) []string {
 	block := strconv.Itoa(c.block)
 	if c.calibration {
 		block = "calibration " + block
+	}
+	if c.breakdown {
+		block = "breakdown"
 	}
 	return append([]string{c.variant, c.load, block}, more...)
 }

@@ -146,11 +146,13 @@ func manners(l model.Load) []string {
 	}
 	spans := func(what string, d time.Duration) { add(d > 0, "%s %s", what, d) }
 	add(l.Driver != "", "sent by %s", l.Driver)
+	add(len(l.Limits) > 0, "limits: %s", l.Limits)
 	spans("think", l.Think)
 	add(l.Pace > 0, "at most %s", perSecond(l.Pace))
 	add(l.Drop, "dropped when blocked")
 	spans("coalesce", l.Coalesce)
 	spans("spin", l.Spin)
+	add(l.Breakdown > 0, "broken down for %s after the blocks", l.Breakdown)
 	if t := l.TLS; t != nil {
 		add(true, "TLS")
 		add(t.ServerName != "", "server name %s", t.ServerName)

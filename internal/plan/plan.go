@@ -35,6 +35,9 @@ type Plan struct {
 	// defined by another load's result.
 	Calibration []model.Trial `json:"calibration,omitempty"`
 	Trials      []model.Trial `json:"trials"`
+	// Breakdown are the trials after the last block in which requests are traced.
+	// They are no part of any result.
+	Breakdown []model.Trial `json:"breakdown,omitempty"`
 	// Digest is the SHA-256 of the plan's JSON with an empty digest, in hex.
 	Digest string `json:"digest"`
 }
@@ -51,7 +54,7 @@ func Expand(s model.Study) (Plan, error) {
 	case s.Design.MaxBlocks > MaxTrials/perBlock:
 		return Plan{}, fmt.Errorf("planning study %s: %d blocks of %d trials are more than %d trials; ask for fewer blocks", s.Name, s.Design.MaxBlocks, perBlock, MaxTrials)
 	}
-	p := Plan{Schema: Schema, Study: s, Calibration: calibration(s), Trials: make([]model.Trial, 0, perBlock*s.Design.MaxBlocks)}
+	p := Plan{Schema: Schema, Study: s, Calibration: calibration(s), Breakdown: breakdowns(s), Trials: make([]model.Trial, 0, perBlock*s.Design.MaxBlocks)}
 	for b := 1; b <= s.Design.MaxBlocks; b++ {
 		p.Trials = append(p.Trials, block(s, b, len(p.Trials))...)
 	}
@@ -123,6 +126,9 @@ func (p Plan) shape() error {
 	if !slices.Equal(p.Calibration, calibration(p.Study)) {
 		return errors.New("the plan's calibration is not the one that its study asks for")
 	}
+	if !slices.Equal(p.Breakdown, breakdowns(p.Study)) {
+		return errors.New("the plan's breakdown trials are not those that its study asks for")
+	}
 	if len(p.Trials) != len(cells)*p.Study.Design.MaxBlocks {
 		return fmt.Errorf("the plan has %d trials; %d blocks of %d need %d", len(p.Trials), p.Study.Design.MaxBlocks, len(cells), len(cells)*p.Study.Design.MaxBlocks)
 	}
@@ -148,6 +154,10 @@ func Duration(p Plan, overhead time.Duration) time.Duration {
 	for _, t := range p.Calibration {
 		i := slices.IndexFunc(p.Study.Loads, func(l model.Load) bool { return l.Name == t.Load })
 		total += overhead + trialDuration(p.Study.Loads[i], p.Study.Design.Warmup)
+	}
+	for _, t := range p.Breakdown {
+		i := slices.IndexFunc(p.Study.Loads, func(l model.Load) bool { return l.Name == t.Load })
+		total += overhead + p.Study.Design.Warmup + p.Study.Loads[i].Breakdown
 	}
 	return total
 }

@@ -19,7 +19,7 @@ func (p Plan) WriteText(w io.Writer) error {
 	s := p.Study
 	fmt.Fprintf(&b, "%s   %s\n", s.Name, s.Question)
 	fmt.Fprintf(&b, "%s x %s x %s = %s%s\n%s\n\n", count(len(s.Variants), "variant"), count(len(s.Loads), "load"),
-		blocks(s.Design), count(len(p.Trials), "trial"), p.calibrations(), p.expected())
+		blocks(s.Design), count(len(p.Trials), "trial"), p.calibrations()+p.breakdowns(), p.expected())
 	variants(&b, s)
 	loads(&b, s)
 	design(&b, s)
@@ -50,6 +50,13 @@ func (p Plan) calibrations() string {
 		return ""
 	}
 	return ", after " + count(len(p.Calibration), "calibration trial")
+}
+
+func (p Plan) breakdowns() string {
+	if len(p.Breakdown) == 0 {
+		return ""
+	}
+	return ", before " + count(len(p.Breakdown), "breakdown trial")
 }
 
 // expected leaves out what deploying takes: that is the host's.
@@ -87,6 +94,9 @@ func variants(b *strings.Builder, s model.Study) {
 		if len(stack) == 0 {
 			text = "none"
 		}
+		if len(v.Limits) > 0 {
+			text += "   limits: " + v.Limits.String()
+		}
 		switch {
 		case v.Control:
 			text += "   (the baseline again: the A/A control)"
@@ -103,8 +113,12 @@ func design(b *strings.Builder, s model.Study) {
 	rows := [][]string{
 		{"target", s.Target},
 		{"app", plugin(s.App)},
+		{"limits", s.Limits.String()},
 		{"warm-up", d.Warmup.String() + " before each window"},
 		{"primary", strings.Join(d.Primary, ", ")},
+	}
+	if len(s.Limits) == 0 {
+		rows = slices.DeleteFunc(rows, func(r []string) bool { return r[0] == "limits" })
 	}
 	if d.StopInterval > 0 {
 		rows = append(rows, []string{"stop", fmt.Sprintf("from block %d on, when every primary interval is within +-%s of its estimate", d.Blocks, percent(d.StopInterval))})
@@ -142,6 +156,9 @@ func (p Plan) order(b *strings.Builder) {
 	}
 	add("calibration", p.Calibration, len(p.Calibration)/calibrations)
 	add("block", p.Trials, len(cells))
+	if n := len(p.Breakdown); n > 0 {
+		add("breakdown", p.Breakdown, n)
+	}
 	table(b, rows)
 }
 

@@ -1,6 +1,7 @@
-// Package proxy is what the layers that run Envoy have in common: a real Envoy
+// Package proxy is what the layers that run proxies have in common: a real Envoy
 // in a pod or on a node, its configuration as plain values, what it says of
-// itself, and where a service's endpoints are as seen from a cluster.
+// itself, certificates, and where a service's endpoints are as seen from a
+// cluster.
 package proxy
 
 import (
@@ -41,13 +42,14 @@ type Spec struct {
 	Limits      model.Limits
 	// Files are its configuration, envoy.json, and what that refers to.
 	Files map[string][]byte
+	Args  []string // further ones
 }
 
 // Start runs the Envoy and waits until it says that it is live.
 func (e *Envoy) Start(ctx context.Context, s Spec) (err error) {
 	e.process, err = e.Where.Start(ctx, model.Process{
 		Name: s.Name, Component: s.Component, Files: s.Files, Limits: s.Limits,
-		Command: []string{s.Program, "-c", "{dir}/envoy.json", "--concurrency", strconv.Itoa(s.Concurrency), "--disable-hot-restart", "-l", "warning"},
+		Command: append([]string{s.Program, "-c", "{dir}/envoy.json", "--concurrency", strconv.Itoa(s.Concurrency), "--disable-hot-restart", "-l", "warning"}, s.Args...),
 	})
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func (e *Envoy) Stop(ctx context.Context) error {
 	if e.process == nil {
 		return nil
 	}
-	return errors.Join(e.process.Stop(ctx), e.awaitEnds(ctx))
+	return errors.Join(e.process.Stop(ctx), AwaitEnds(ctx, e.Where))
 }
 
 // Options are what every layer of Envoys lets a study set.

@@ -136,7 +136,7 @@ func (m *measuring) run(ctx context.Context, l model.Load, seed uint64) (*model.
 		return m.drive(ctx, l)
 	}
 	shards := len(m.gens)
-	job := agent.LoadJob{Targets: m.targets, Host: l.To, Warmup: m.Plan.Study.Design.Warmup, Payload: m.out.Ready.Payload, Seed: seed}
+	job := agent.LoadJob{Targets: m.targets, Host: l.To, Warmup: m.Plan.Study.Design.Warmup, Payload: m.out.Ready.Payload, Seed: seed, Traced: m.Breakdown}
 	clocks, err := m.clocks(senders(l))
 	if err != nil {
 		return nil, err

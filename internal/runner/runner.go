@@ -40,6 +40,8 @@ type Settings struct {
 	// Frozen is nil if it was not finished.
 	Calibrated []model.Outcome
 	Frozen     *model.Frozen
+	// Broken are the breakdown trials of earlier sessions.
+	Broken []model.Outcome
 	// Stop is asked after every complete block from Design.Blocks on; the
 	// reason it returns is recorded. nil: all blocks are run.
 	Stop     func(outcomes []model.Outcome) (reason string, stop bool)
@@ -88,18 +90,33 @@ type End struct {
 func Run(ctx context.Context, s Settings) (End, error) {
 	r := &run{
 		Settings: s, outcomes: slices.Clone(s.Finished), calibration: slices.Clone(s.Calibrated),
-		total: len(s.Plan.Calibration) + len(s.Plan.Trials),
+		total: len(s.Plan.Calibration) + len(s.Plan.Trials) + len(s.Plan.Breakdown),
 	}
 	have := indexes(s.Finished)
-	r.done = len(have) + len(indexes(s.Calibrated))
+	r.done = len(have) + len(indexes(s.Calibrated)) + len(indexes(s.Broken))
 	if err := r.calibrate(ctx); err != nil {
 		return r.end(stopped(err), false), err
 	}
+	reason, err := r.blocks(ctx, have)
+	if err == nil {
+		err = r.breakDown(ctx)
+	}
+	if err != nil {
+		return r.end(stopped(err), false), err
+	}
+	if err := r.flush(); err != nil {
+		return r.end("results could not be kept: "+err.Error(), false), err
+	}
+	return r.end(reason, true), nil
+}
+
+// blocks runs one block after the other and says why no more.
+func (r *run) blocks(ctx context.Context, have map[int]bool) (reason string, err error) {
 	block := 0
-	for _, t := range s.Plan.Trials {
+	for _, t := range r.Plan.Trials {
 		if t.Block != block {
 			if reason, stop := r.enough(block); stop {
-				return r.end(reason, true), nil
+				return reason, nil
 			}
 			block = t.Block
 		}
@@ -107,13 +124,10 @@ func Run(ctx context.Context, s Settings) (End, error) {
 			continue
 		}
 		if err := r.one(ctx, t); err != nil {
-			return r.end(stopped(err), false), err
+			return "", err
 		}
 	}
-	if err := r.flush(); err != nil {
-		return r.end("results could not be kept: "+err.Error(), false), err
-	}
-	return r.end("all planned blocks were run", true), nil
+	return "all planned blocks were run", nil
 }
 
 type run struct {
@@ -180,9 +194,10 @@ func (r *run) one(ctx context.Context, t model.Trial) error {
 	}
 	r.done++
 	outcome = r.keep(outcome, files)
-	if t.Calibration {
+	switch {
+	case t.Calibration:
 		r.calibration = append(r.calibration, outcome)
-	} else {
+	case !t.Breakdown:
 		r.outcomes = append(r.outcomes, outcome)
 	}
 	r.Progress.Finished(&outcome, r.done, r.total)

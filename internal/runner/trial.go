@@ -37,6 +37,7 @@ type trial struct {
 	files   map[string][]byte
 	gens    []*agent.Client // one in each pod that sends
 	targets []netip.AddrPort
+	tracing []model.Tracer // the layers that record requests, of a breakdown trial
 	began   time.Time
 }
 
@@ -49,6 +50,9 @@ func (r *run) trial(ctx context.Context, at model.Trial) (model.Outcome, map[str
 	var err error
 	if t.load.Rate, err = plan.RateOf(t.load, at.Variant, r.frozen); err != nil {
 		return t.out, nil, t.failed("looking up the load's rate", err)
+	}
+	if at.Breakdown {
+		t.load = traced(t.load)
 	}
 	err = t.steps(ctx)
 	if undoErr := t.undoAll(context.WithoutCancel(ctx)); undoErr != nil && err == nil {
@@ -161,6 +165,7 @@ func (t *trial) deployStack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.tracers(layers)
 	for i, l := range layers {
 		remove, err := l.Deploy(ctx, t.site)
 		if err != nil {
@@ -257,6 +262,9 @@ func (t *trial) identities() []string {
 }
 
 func (t *trial) observe(ctx context.Context) error {
+	if err := t.explain(ctx); err != nil {
+		return fmt.Errorf("breaking down the latency: %w", err)
+	}
 	for i, l := range t.layers {
 		kind := t.variant.Stack[i].Kind
 		if o, ok := l.(model.Observer); ok {
@@ -267,7 +275,7 @@ func (t *trial) observe(ctx context.Context) error {
 			t.out.Ledger = append(t.out.Ledger, facts...)
 		}
 		a, ok := l.(Artefacter)
-		if !ok || t.Block != 1 || t.Calibration {
+		if !ok || t.Block != 1 || t.Calibration || t.Breakdown {
 			continue // one block's live configuration stands for all: the trials are alike
 		}
 		files, err := a.Artefacts(ctx, t.site)

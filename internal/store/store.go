@@ -8,6 +8,7 @@
 //	runs/<id>/records.jsonl   sessions, outcomes, frozen rates and the end, one JSON object a line
 //	runs/<id>/trials/NNNN/    logs and live configurations of trial NNNN
 //	runs/<id>/calibration/    the same of the calibration's trials
+//	runs/<id>/breakdown/      the same of the breakdown trials
 //	runs/<id>/results.json    the report's model; derived, re-derived by verify
 package store
 
@@ -42,6 +43,7 @@ const (
 	FileResults    = "results.json"
 	DirTrials      = "trials"
 	DirCalibration = "calibration"
+	DirBreakdown   = "breakdown"
 )
 
 // Meta is what identifies a run; written once, before the first trial.
@@ -97,7 +99,9 @@ type Run struct {
 	// Frozen the rates that follow from them; nil: not yet, or there are none.
 	Calibration []model.Outcome
 	Frozen      *model.Frozen
-	End         *End
+	// Broken are the outcomes of the breakdown trials.
+	Broken []model.Outcome
+	End    *End
 	// Head is the digest of the last record.
 	Head string
 	// Torn is the number of bytes of an unfinished last record: the trace of a
@@ -177,8 +181,11 @@ func (w *Writer) Close(end *End) error {
 func (w *Writer) Outcome(o model.Outcome, files map[string][]byte) error {
 	r := Record{Outcome: &o, Files: map[string]string{}}
 	parent := DirTrials
-	if o.Trial.Calibration {
+	switch {
+	case o.Trial.Calibration:
 		parent = DirCalibration
+	case o.Trial.Breakdown:
+		parent = DirBreakdown
 	}
 	dir := fmt.Sprintf("%s/%04d", parent, o.Trial.Index)
 	if len(files) > 0 {
@@ -289,9 +296,12 @@ func (r *Run) add(line []byte) error {
 		r.End = nil
 	case rec.Outcome != nil:
 		rec.Outcome.Logs = sortedKeys(rec.Files)
-		if rec.Outcome.Trial.Calibration {
+		switch trial := rec.Outcome.Trial; {
+		case trial.Calibration:
 			r.Calibration = append(r.Calibration, *rec.Outcome)
-		} else {
+		case trial.Breakdown:
+			r.Broken = append(r.Broken, *rec.Outcome)
+		default:
 			r.Outcomes = append(r.Outcomes, *rec.Outcome)
 		}
 	case rec.Frozen != nil:

@@ -28,6 +28,7 @@ type Config struct {
 	Baseline   Name                   `json:"baseline" jsonschema_description:"The variant that the others are compared with."`
 	Variants   Crossed[VariantConfig] `json:"variants" jsonschema:"minItems=1" jsonschema_description:"The systems under test."`
 	Loads      Crossed[LoadConfig]    `json:"loads" jsonschema:"minItems=1" jsonschema_description:"Who sends what to where. Every variant meets every load."`
+	Limits     LimitsConfig           `json:"limits,omitzero" jsonschema_description:"What components of each pod may use, by CPU and memory. Variants and loads can have limits of their own."`
 	Faults     []FaultConfig          `json:"faults,omitempty" jsonschema_description:"Scenarios of harm, each a timeline, for loads that name them."`
 	Design     DesignConfig           `json:"design,omitzero" default:"{}" jsonschema_description:"How trials are repeated, ordered, stopped and judged."`
 	Gates      []string               `json:"gates,omitempty" wants:"a list of conditions" jsonschema_description:"Conditions on results: variant[.load].metric, one of < <= > >=, and a value, e.g. envoy.steady.response.p99 < 20ms."`
@@ -121,6 +122,7 @@ type VariantConfig struct {
 	// Matrix and Except are gone when the entry is decoded: it has been expanded.
 	Matrix MatrixConfig   `json:"matrix,omitzero" jsonschema_description:"Factors and their levels: the entry is expanded into a variant of each combination, with the levels in place of <FACTOR>. Levels are a list, or a mapping of names to values."`
 	Except []ExceptConfig `json:"except,omitempty" jsonschema_description:"Combinations of the matrix that are left out."`
+	Limits LimitsConfig   `json:"limits,omitzero" jsonschema_description:"What components of each pod may use in this variant; what is absent is as the study says."`
 	// Targets are those on which the variant runs.
 	Targets []string `json:"targets,omitempty" jsonschema:"minItems=1" jsonschema_description:"Targets on which the variant runs; on others it is left out, and the report says so. If absent: all."`
 }
@@ -155,7 +157,9 @@ type LoadConfig struct {
 	To          string         `json:"to,omitempty" default:"server" jsonschema_description:"The service that answers. If the topology has no service server: its first."`
 	Matrix      MatrixConfig   `json:"matrix,omitzero" jsonschema_description:"Factors and their levels: the entry is expanded into a load of each combination, with the levels in place of <FACTOR>. Levels are a list, or a mapping of names to values."`
 	Except      []ExceptConfig `json:"except,omitempty" jsonschema_description:"Combinations of the matrix that are left out."`
+	Limits      LimitsConfig   `json:"limits,omitzero" jsonschema_description:"What components of each pod may use under this load; what is absent is as the variant says."`
 	Fault       string         `json:"fault,omitempty" jsonschema_description:"The scenario of faults under which the load runs. If absent: none."`
+	Breakdown   Duration       `json:"breakdown,omitempty" jsonschema_description:"The window of one more trial of each variant, after all blocks and outside of all results, in which requests are traced to find where the time goes. If absent: none."`
 
 	rest *yaml.Node // the protocol's keys
 }

@@ -55,6 +55,7 @@ func (b *builder) load(c LoadConfig, path string) []model.Load {
 		Think: time.Duration(c.Think), Pace: float64(c.Pace), Drop: c.WhenBlocked == "drop",
 		Connections: c.Connections, Duration: time.Duration(c.Duration), Timeout: time.Duration(c.Timeout),
 		Coalesce: time.Duration(c.Coalesce), Spin: time.Duration(c.Spin), Driver: c.Driver, Program: c.Program, To: c.To, Fault: c.Fault,
+		Breakdown: time.Duration(c.Breakdown),
 	}
 	if b.bad[path] {
 		return []model.Load{l}
@@ -69,6 +70,7 @@ func (b *builder) load(c LoadConfig, path string) []model.Load {
 	if c.Burst > 1 {
 		l.Pattern.Burst = c.Burst
 	}
+	l.Limits = b.limits(c.Limits, path+".limits")
 	l.Config = b.protocol(c, path)
 	b.arrival(c, path)
 	b.engine(c, path)
@@ -77,7 +79,28 @@ func (b *builder) load(c LoadConfig, path string) []model.Load {
 			b.reject(path+"."+key, "is zero: must be more")
 		}
 	}
-	return b.rate(l, c.Rate, path)
+	made := b.rate(l, c.Rate, path)
+	if len(made) > 0 {
+		b.breakdown(made[0], path)
+	}
+	return made
+}
+
+// breakdown checks that a load's requests can be traced, in a window of another
+// length than its own.
+func (b *builder) breakdown(l model.Load, path string) {
+	at := path + ".breakdown"
+	switch {
+	case b.given[at] == nil || b.bad[at]:
+	case l.Breakdown == 0:
+		b.reject(at, "is zero: leave it out, or say how long requests are traced, such as 5s")
+	case l.Driver != "":
+		b.reject(at, "needs our own engine: an outside tool does not number its requests")
+	case l.Search != nil:
+		b.reject(at, "needs a rate: break down another load, at a share of what this one finds")
+	case len(l.Pattern.Segments) > 0 || len(l.Pattern.Times) > 0:
+		b.reject(at, "needs a rate that does not change: it is measured in a window of another length")
+	}
 }
 
 // arrival checks that the keys fit the model: a rate is given if and only if

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"time"
 
 	"github.com/windtunnel/windtunnel/internal/impair"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 // maxHeader bounds a request's header; its lines must each fit the reader.
@@ -35,6 +37,7 @@ type request struct {
 	chunked      bool
 	expects      bool // "100 Continue" before it sends the body
 	closing      bool
+	traced       time.Time // when a request was read that is traced; zero: it is not
 }
 
 var (
@@ -81,12 +84,16 @@ func (h *http1) head(status int, size int64, r *request) []byte {
 	if r.closing {
 		b = append(b, "connection: close\r\n"...)
 	}
+	if !r.traced.IsZero() {
+		b = append(append(b, model.HeaderTiming...), ": "...)
+		b = append(model.AppendTiming(b, time.Since(r.traced).Nanoseconds()), "\r\n"...)
+	}
 	return append(b, "\r\n"...)
 }
 
 // plain says that a request is the usual one: GET / and nothing besides.
 func (r *request) plain() bool {
-	return len(r.path) == 1 && string(r.method) == http.MethodGet && r.peer == nil && r.length <= 0 && !r.chunked && !r.closing
+	return len(r.path) == 1 && string(r.method) == http.MethodGet && r.peer == nil && r.length <= 0 && !r.chunked && !r.closing && r.traced.IsZero()
 }
 
 // answer writes the answer; that to a plain GET / is ready made.
@@ -179,6 +186,10 @@ func (r *request) field(line []byte) error {
 		r.closing = is(value, "close") || (r.closing && !is(value, "keep-alive"))
 	case is(name, "expect"):
 		r.expects = is(value, "100-continue")
+	case is(name, model.HeaderRequestID):
+		if _, ok := model.TracedNumber(string(value)); ok {
+			r.traced = time.Now()
+		}
 	case is(name, headerXFCC):
 		r.peer = bytes.Clone(value)
 	}

@@ -197,6 +197,7 @@ func (s *server) serveHTTP2() *http.Server {
 }
 
 func (s *server) answerHTTP2(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
 	fail := s.plant.Meet()
 	if isGRPC(r) {
 		s.answerGRPC(w, r, fail)
@@ -217,6 +218,9 @@ func (s *server) answerHTTP2(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.FormatInt(c.size, 10))
 	if peer := r.Header.Get(headerXFCC); peer != "" {
 		h.Set(headerPeer, peer)
+	}
+	if _, ok := model.TracedNumber(r.Header.Get(model.HeaderRequestID)); ok {
+		h.Set(model.HeaderTiming, string(model.AppendTiming(nil, time.Since(began).Nanoseconds())))
 	}
 	w.WriteHeader(c.status)
 	if r.Method != http.MethodHead {

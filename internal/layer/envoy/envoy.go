@@ -28,6 +28,9 @@ func Plugin(find func(explicit string) (string, error)) model.Plugin[model.Layer
 		Config:  Config{},
 		New: func(raw json.RawMessage) (model.Layer, error) {
 			c, err := parse(raw)
+			if c.Mode == Ambient {
+				return &ambient{config: c, find: find}, err
+			}
 			l := &Layer{config: c, find: find}
 			if c.Profile == proxy.Kuma {
 				return kumaLayer{l}, err
@@ -42,6 +45,7 @@ type Layer struct {
 	config Config
 	find   func(explicit string) (string, error)
 	mesh   *mesh
+	traced bool // the sidecars log traced requests
 	onWire bool // whatever the client sends to a service leaves its node
 }
 
@@ -83,6 +87,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 	if l.mesh, err = newMesh(s, l.config); err != nil {
 		return nil, err
 	}
+	l.mesh.traced = l.traced
 	if err := l.mesh.seeGateways(ctx); err != nil {
 		return nil, err
 	}
@@ -116,6 +121,7 @@ func (l *Layer) start(ctx context.Context, sc *sidecar, program string) error {
 	}
 	return sc.Start(ctx, proxy.Spec{
 		Name: Name, Component: model.ComponentSidecar, Program: program, Concurrency: l.config.Concurrency, Limits: l.config.Limits(), Files: files,
+		Args: l.flags(),
 	})
 }
 

@@ -35,7 +35,10 @@ type Config struct {
 // Protocol makes HTTP/1.1 sessions.
 type Protocol struct{ config Config }
 
-var _ load.Protocol = Protocol{}
+var (
+	_ load.Protocol  = Protocol{}
+	_ load.Numbering = Protocol{}
+)
 
 // Plugin is the catalog entry.
 func Plugin() model.Plugin[load.Protocol] {
@@ -68,9 +71,23 @@ func (p Protocol) Prepare(_ context.Context, to load.Peer) (func() load.Session,
 	if !load.IsVisible(to.Authority) {
 		return nil, fmt.Errorf("building the request: host %q has characters that no host has", to.Authority)
 	}
-	request := p.config.request(to.Authority)
-	head := p.config.Method == http.MethodHead
-	return func() load.Session { return &session{request: request, head: head} }, nil
+	s := session{request: p.config.request(to.Authority), head: p.config.Method == http.MethodHead}
+	if p.Numbers() {
+		line := bytes.IndexByte(s.request, '\n') + 1 // the request line stays the first
+		s.before, s.after = s.request[:line], s.request[line:]
+	}
+	return func() load.Session { one := s; return &one }, nil
+}
+
+// Numbers says whether requests can carry a number: not where the load sets its
+// own request id.
+func (p Protocol) Numbers() bool {
+	for name := range p.config.Headers {
+		if strings.EqualFold(name, model.HeaderRequestID) {
+			return false
+		}
+	}
+	return true
 }
 
 // request is the request as it is sent.

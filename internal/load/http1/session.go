@@ -35,6 +35,8 @@ const (
 type session struct {
 	request []byte
 	head    bool
+	// before and after are what is around a header field that is not in request.
+	before, after []byte
 
 	stage     stage
 	kept      []byte // the header so far; in later stages followed by a line
@@ -50,7 +52,10 @@ type session struct {
 	answer    load.Answer
 }
 
-var _ load.Session = (*session)(nil)
+var (
+	_ load.Session  = (*session)(nil)
+	_ load.Numberer = (*session)(nil)
+)
 
 var (
 	errGarbage = errors.New("the bytes are no HTTP/1.1 response")
@@ -66,10 +71,24 @@ func (s *session) Open(dst []byte) []byte {
 
 // Begin appends the request.
 func (s *session) Begin(dst []byte, id uint32) []byte {
+	s.begin(id)
+	return append(dst, s.request...)
+}
+
+func (s *session) begin(id uint32) {
 	s.spent = 0
 	s.answer = load.Answer{ID: id}
 	s.expect()
-	return append(dst, s.request...)
+}
+
+// BeginNumbered appends the request with its number.
+func (s *session) BeginNumbered(dst []byte, id uint32, number uint64) []byte {
+	if s.before == nil {
+		return s.Begin(dst, id)
+	}
+	s.begin(id)
+	dst = append(append(append(dst, s.before...), model.HeaderRequestID...), ": "...)
+	return append(append(load.AppendRequestID(dst, number), "\r\n"...), s.after...)
 }
 
 // expect makes ready for a status line.

@@ -1,0 +1,144 @@
+package model
+
+import (
+	"context"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Breakdown is where the time of traced requests went: one value a request and
+// part. For each request the parts add up to its total.
+type Breakdown struct {
+	// Total is each request's service time, by the generator's stamps.
+	Total []int64 `json:"total_ns"`
+	Parts []Part  `json:"parts"`
+	// Traced is how many requests of the window were traced and succeeded. Those of
+	// which a proxy's record is missing are not broken down.
+	Traced int `json:"traced"`
+}
+
+// Part is one part of the way of a request, in the order in which it begins.
+type Part struct {
+	Kind PartKind `json:"kind"`
+	Name string   `json:"name"` // e.g. "client's sidecar"
+	// Service is the one that is asked, in an app of several; it has been asked for
+	// by then.
+	Service string `json:"service,omitempty"`
+	// Took is one value a request, in the order of Total; NoTime: it did not pass here.
+	Took []int64 `json:"took_ns"`
+}
+
+// PartKind says what has spent the time.
+type PartKind string
+
+// The kinds of parts.
+const (
+	PartProxy   PartKind = "proxy"   // inside a proxy, by its own stamps
+	PartNetwork PartKind = "network" // between two programs that both have stamps
+	PartApp     PartKind = "app"     // inside the app, by its own stamps
+	// PartUnexplained is time that no stamp accounts for.
+	PartUnexplained PartKind = "unexplained"
+	// PartParallel is negative: what other parts have spent at the same time.
+	PartParallel PartKind = "parallel"
+)
+
+// NoTime is in the place of a time that there is none of: of a part that a
+// request did not pass, or an app that did not say.
+const NoTime = math.MinInt64
+
+// Traced are the requests of a window that carried a number, as the generator
+// saw them; successes only.
+type Traced struct {
+	Number  []uint64 `json:"number"`
+	Service []int64  `json:"service_ns"`
+	// App is what the app said that it had spent; NoTime: it did not say.
+	App []int64 `json:"app_ns"`
+}
+
+// AddTraced adds the requests that another worker has traced.
+func (r *LoadResult) AddTraced(t *Traced) {
+	if r.Traced == nil {
+		r.Traced = &Traced{}
+	}
+	r.Traced.merge(t)
+}
+
+func (t *Traced) merge(o *Traced) {
+	t.Number = append(t.Number, o.Number...)
+	t.Service = append(t.Service, o.Service...)
+	t.App = append(t.App, o.App...)
+}
+
+// Span is what a proxy has recorded of a traced request.
+type Span struct {
+	Request uint64
+	Pod     string // where the proxy is
+	Service string // that was asked
+	Inbound bool   // to its own pod's app; otherwise from it
+	// Local is, of an inbound span, the address that was asked; Peer, of an
+	// outbound one, that it was sent on to.
+	Local, Peer netip.AddrPort
+	// Start is when the request began to come in, in nanoseconds of the proxy's
+	// clock; Took from then until its answer was handed on; Upstream how much of
+	// that passed between sending it on and having the whole answer.
+	Start, Took, Upstream int64
+	// App is what the app said that it had spent; NoTime: it did not say.
+	App int64
+}
+
+// Tracer is a layer whose proxies can record traced requests. Trace asks for it
+// and comes before Deploy; Spans is what has been recorded so far.
+type Tracer interface {
+	Trace()
+	Spans(ctx context.Context) ([]Span, error)
+}
+
+// HeaderRequestID carries the number of a traced request. Apps hand it on, and
+// proxies keep the one that they get.
+const HeaderRequestID = "x-request-id"
+
+// HeaderTiming is where an app says what it has spent (W3C Server Timing).
+const HeaderTiming = "server-timing"
+
+// TracedPrefix begins the request id of a traced request; then comes its number
+// in TracedDigits hexadecimal digits.
+const (
+	TracedPrefix = "windtunnel-"
+	TracedDigits = 16
+)
+
+// TracedNumber reads a request id; false: it is of no traced request.
+func TracedNumber(id string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(id, TracedPrefix)
+	if !ok || len(digits) != TracedDigits {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 16, 64)
+	return n, err == nil && n > 0
+}
+
+// timingApp is the metric of HeaderTiming that is the app's own; its duration is
+// in milliseconds.
+const timingApp = "app;dur="
+
+// AppendTiming appends the value of HeaderTiming that says what an app has spent.
+func AppendTiming(dst []byte, nanoseconds int64) []byte {
+	const perMillisecond, digits = 1e6, 6
+	return strconv.AppendFloat(append(dst, timingApp...), float64(nanoseconds)/perMillisecond, 'f', digits, 64)
+}
+
+// Timing reads what AppendTiming has written; NoTime: it is something else.
+func Timing(value string) int64 {
+	const perMillisecond, mostMilliseconds = 1e6, 1e9
+	rest, ok := strings.CutPrefix(strings.TrimSpace(value), timingApp)
+	if !ok {
+		return NoTime
+	}
+	ms, err := strconv.ParseFloat(rest, 64)
+	if err != nil || !(ms >= 0 && ms < mostMilliseconds) {
+		return NoTime
+	}
+	return int64(ms*perMillisecond + 0.5) //nolint:mnd // rounds
+}
