@@ -116,8 +116,9 @@ func (s *site) group(podName string, spec model.Process) (*sys.Cgroup, error) {
 	}
 	s.mu.Lock()
 	s.groups[podName+"/"+string(spec.Component)] = component
+	limits := s.limits[spec.Component]
 	s.mu.Unlock()
-	return g, errors.Join(g.Limit(spec.Limits.CPU, spec.Limits.Memory), g.Bind(s.cpus(spec.Exclusive)))
+	return g, errors.Join(component.Limit(limits.CPU, limits.Memory), g.Limit(spec.Limits.CPU, spec.Limits.Memory), g.Bind(s.cpus(spec.Exclusive)))
 }
 
 func (s *site) cpus(exclusive bool) []int {
@@ -174,6 +175,7 @@ type running struct {
 var (
 	_ model.Running  = (*running)(nil)
 	_ model.Finisher = (*running)(nil)
+	_ model.Rewriter = (*running)(nil)
 )
 
 // Stop ends the process and removes its files.
@@ -197,6 +199,22 @@ func (r *running) ReadFile(name string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("process %s: %s is no regular file of at most %d bytes, but %s of %d", r.name, name, limit, info.Mode().Type(), info.Size())
 	}
 	return sys.ReadFile(path)
+}
+
+// WriteFile replaces a file of the process's folder by moving another one over
+// it; see model.Rewriter.
+func (r *running) WriteFile(name string, data []byte) error {
+	if r.dir == "" || name != filepath.Base(name) {
+		return fmt.Errorf("process %s has no folder of its own for a file %q", r.name, name)
+	}
+	path := filepath.Join(r.dir, name)
+	if err := os.WriteFile(path+".new", bytes.ReplaceAll(data, []byte("{dir}"), []byte(r.dir)), 0o600); err != nil {
+		return fmt.Errorf("writing a process's file: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("replacing a process's file: %w", err)
+	}
+	return nil
 }
 
 func (r *running) removeFiles() error {
