@@ -78,6 +78,7 @@ func TestEveryRuleTriggers(t *testing.T) {
 		"payload changed":                  {model.SeveritySuspect, func(o *model.Outcome) { o.Load.PayloadChanged = 3 }},
 		"too few samples":                  {model.SeverityNote, func(o *model.Outcome) { o.Load.Response = filled(500, time.Millisecond) }},
 		"CPU throttled":                    {model.SeveritySuspect, func(o *model.Outcome) { o.Samples[1].Values[1] = 4 }},
+		"latency of a CPU quota's period":  {model.SeveritySuspect, stopped},
 		"resources not covered":            {model.SeveritySuspect, func(o *model.Outcome) { o.Samples[0].At[1] = int64(11 * time.Second) }},
 		"host noisy":                       {model.SeverityNote, func(o *model.Outcome) { o.Samples[2].Values[1] = 2 }},
 		"variant not what it claims":       {model.SeverityInvalid, func(o *model.Outcome) { o.Ledger[0].Value = "TLSv1.2" }},

@@ -241,26 +241,14 @@ func quotaPlateau() Rule {
 			if r == nil || h == nil || (len(r.Requests) > 0 && evenPath(r.Latencies())) {
 				return nil
 			}
-			var body, valley, plateau, total float64
-			for b := range h.Each {
-				n := float64(b.Count)
-				total += n
-				switch at := (b.Low + b.High) / 2; { //nolint:mnd // the middle
-				case at < quotaBody:
-					body += n
-				case at < quotaValley:
-					valley += n
-				case at < quotaEnd:
-					plateau += n
-				}
-			}
-			if body == 0 || plateau < quotaLeast*total || plateau < fewestSlow || valley > quotaBetween*plateau {
+			pile, valley, found := plateauOf(h)
+			if !found {
 				return nil
 			}
 			return &Doubt{
-				model.SeveritySuspect, plateau / total, "latencies pile up short of 100 ms, as where a CPU limit stops a process",
+				model.SeveritySuspect, pile, "latencies pile up short of 100 ms, as where a CPU limit stops a process",
 				fmt.Sprintf("%.1f %% of answers took 50 to 105 ms and %.1f %% 25 to 50 ms; p50 %s, p99 %s, p99.9 %s",
-					plateau/total*100, valley/total*100, round(h.Quantile(0.5)), round(h.Quantile(0.99)), round(h.Quantile(0.999))),
+					pile*100, valley*100, round(h.Quantile(0.5)), round(h.Quantile(0.99)), round(h.Quantile(0.999))),
 			}
 		},
 	}

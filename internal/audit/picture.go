@@ -35,7 +35,7 @@ func Picture(e Evidence, f model.Finding) []string {
 		if t, ok := tripsOf(e); ok {
 			return marked(e, f, t.RTT, "RTT")
 		}
-	case quotaName:
+	case quotaName, periodName:
 		return marked(e, f, 100*time.Millisecond, "periods") //nolint:mnd // of a CPU quota
 	}
 	return nil

@@ -25,7 +25,7 @@ func Rules() []Rule {
 		tooFewSamples("p99", 0.99, "response.p99", "response.p99.9", "service.p99", "service.p99.9"),
 		tooFewSamples("p99.9", 0.999, "response.p99.9", "service.p99.9"),
 		searchLimited(), streamGrowing(), datagramsDisagree(), receiverDropped(), notPerPacket(),
-		cpuThrottled(), samplingUncovered(), hostNoisy(), linkLate(), linkNotAsAsked(), farHops(), brokenClaim(), drifting(),
+		cpuThrottled(), latencyOfPeriod(), samplingUncovered(), hostNoisy(), linkLate(), linkNotAsAsked(), farHops(), brokenClaim(), drifting(),
 		closedLoop(), coordinatedOmission(), toolNotes(), engineSettings(), certificatesUnchecked(), clocksDiffer(),
 	}
 }
@@ -179,30 +179,6 @@ func tooFewSamples(quantile string, q float64, metrics ...string) Rule {
 				which = quantile + " and above of one trial rest on too few samples"
 			}
 			return &Doubt{model.SeverityNote, 1 / n, which, fmt.Sprintf("%.0f successes: %.0f beyond %s", n, n*(1-q), quantile)}
-		},
-	}
-}
-
-func cpuThrottled() Rule {
-	return TrialRule{
-		Name:   "CPU throttled",
-		Doc:    "A component that its CPU limit stopped shows latency plateaus of the quota period (100 ms), not its own speed.",
-		Saved:  "SIDECAR (p99 plateaus at 78, 89, 100 and 190 ms, the baseline included)",
-		Advice: "raise the limit, or read the latencies as those of the limit",
-		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			var worst metric.Usage
-			for _, u := range metric.Usages(o) {
-				if u.Throttled > worst.Throttled {
-					worst = u
-				}
-			}
-			if worst.Throttled == 0 {
-				return nil
-			}
-			return &Doubt{
-				model.SeveritySuspect, worst.Throttled, "a CPU limit stopped a component",
-				fmt.Sprintf("%s/%s waited %.0f ms in %.0f periods", worst.Pod, worst.Component, worst.Throttled*1000, worst.Periods),
-			}
 		},
 	}
 }

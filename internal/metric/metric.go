@@ -80,6 +80,9 @@ func All() []Metric {
 		Metric{"cpu.gbit.app", "CPU of the app", UnitCPUPerGb, BetterLower},
 		Metric{"cpu.gbit.sidecar", "CPU of the sidecars", UnitCPUPerGb, BetterLower},
 		Metric{"cpu.gbit.generator", "CPU of the load generator", UnitCPUPerGb, BetterLower},
+		Metric{"throttled.total", "periods in which a CPU limit stopped app, proxies or gateways", UnitShare, BetterLower},
+		Metric{"throttled.app", "periods in which a CPU limit stopped the app", UnitShare, BetterLower},
+		Metric{"throttled.sidecar", "periods in which a CPU limit stopped a sidecar", UnitShare, BetterLower},
 		Metric{"memory.total", "peak memory of app, proxies and gateways", UnitBytes, BetterLower},
 		Metric{"memory.sidecar", "peak memory of the sidecars", UnitBytes, BetterLower},
 	)
@@ -170,6 +173,8 @@ func of(o *model.Outcome, name string, read func() (reading, error)) (float64, e
 		return failoverOf(name, read)
 	case "cpu":
 		return cpu(o, part)
+	case "throttled":
+		return throttled(o, part)
 	case "memory":
 		return memory(o, part)
 	}
@@ -232,6 +237,21 @@ func cpu(o *model.Outcome, part string) (float64, error) {
 		return absent(o, part)
 	}
 	return sum / done, nil
+}
+
+// throttled is the share of the quota's periods in which a component was
+// stopped, over all pods. What has no limit has no periods.
+func throttled(o *model.Outcome, part string) (float64, error) {
+	var stopped, periods float64
+	for _, u := range Usages(o) {
+		if belongs(u.Component, part) {
+			stopped, periods = stopped+u.Periods, periods+u.Quotas
+		}
+	}
+	if periods <= 0 {
+		return 0, fmt.Errorf("%s: nothing of it ran under a CPU limit", part)
+	}
+	return stopped / periods, nil
 }
 
 func memory(o *model.Outcome, part string) (float64, error) {

@@ -17,6 +17,7 @@ type Usage struct {
 	// and its CPU limit forbade it; Periods the number of such periods.
 	Throttled  float64
 	Periods    float64
+	Quotas     float64 // periods in which it ran under a limit; 0: it has none
 	MemoryPeak float64 // bytes, highest reading in the window
 	MemoryMean float64 // bytes
 	// Covered is the share of the window that the readings span.
@@ -56,6 +57,8 @@ func fill(u *Usage, s model.Series, w model.Window) {
 		u.Throttled, _ = Delta(s, w)
 	case model.SampleThrottledPeriods:
 		u.Periods, _ = Delta(s, w)
+	case model.SampleQuotaPeriods:
+		u.Quotas, _ = Delta(s, w)
 	case model.SampleMemory:
 		u.MemoryPeak, u.MemoryMean = gauge(s, w)
 	}

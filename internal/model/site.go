@@ -70,12 +70,6 @@ type Process struct {
 	Limits    Limits
 }
 
-// Limits bound a process by its cgroup. Zero: no limit.
-type Limits struct {
-	CPU    float64 `json:"cpu,omitempty"`          // cores
-	Memory uint64  `json:"memory_bytes,omitempty"` // bytes
-}
-
 // Running is a live process. Done is closed when it has ended and Err then
 // says why (nil only if it was asked to stop). Stop asks, then kills; it may
 // be called twice and returns when the process is gone.

@@ -32,6 +32,9 @@ func (t *trial) loadLimit() time.Duration {
 }
 
 func (t *trial) runLoad(ctx context.Context) error {
+	if err := t.limit(); err != nil {
+		return fmt.Errorf("limiting components: %w", err)
+	}
 	if t.load.Search != nil {
 		return t.search(ctx)
 	}

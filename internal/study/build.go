@@ -38,6 +38,7 @@ func (b *builder) study(c Config) model.Study {
 	b.fits(s.App, s.Topology)
 	b.target(c.Target, &s)
 	s.Variants = b.variants(c.Variants)
+	s.Limits = b.limits(c.Limits, "limits")
 	s.Faults = b.faults(c.Faults)
 	s.Loads = b.loads(c.Loads, s.Topology)
 	b.spoken(s)
@@ -89,6 +90,7 @@ func (b *builder) variants(cs []VariantConfig) []model.Variant {
 			b.reject(path+".name", `"control" is reserved for the A/A control; ask for that with design.control`)
 		}
 		variants[i] = model.Variant{Name: string(c.Name), Stack: make([]model.PluginRef, len(c.Stack)), Targets: c.Targets}
+		variants[i].Limits = b.limits(c.Limits, path+".limits")
 		for j, target := range c.Targets {
 			b.oneOf(at(path+".targets", j), "target", target, b.known.Targets)
 		}
@@ -254,6 +256,7 @@ func (b *builder) control(s model.Study) model.Study {
 	if s.Design.Control {
 		s.Variants = append(s.Variants, model.Variant{
 			Name: ControlName, Stack: slices.Clone(s.Variants[i].Stack), Control: true, Targets: s.Variants[i].Targets,
+			Limits: s.Variants[i].Limits,
 		})
 	}
 	return s

@@ -67,16 +67,28 @@ const (
 	patternLevel   = `^<[a-z0-9-]+>$`
 )
 
-// allowFactors lets names and stacks have factors in the schema.
+// allowFactors lets names, limits and stacks have factors in the schema.
 func allowFactors(s *jsonschema.Schema) {
 	for _, list := range []string{"variants", "loads"} {
 		name := items(child(s, list), "name")
 		name.Pattern = patternCrossed
 	}
+	limits := items(child(s, "variants"), "limits")
+	for pair := limits.Properties.Oldest(); pair != nil; pair = pair.Next() {
+		for one := pair.Value.Properties.Oldest(); one != nil; one = one.Next() {
+			one.Value = orLevel(one.Value)
+		}
+		pair.Value = orLevel(pair.Value)
+	}
 	stack := items(child(s, "variants"), "stack").Items
 	stack.AnyOf = append(stack.AnyOf,
 		&jsonschema.Schema{Type: "string", Pattern: patternLevel},
 		&jsonschema.Schema{Type: "object", PatternProperties: map[string]*jsonschema.Schema{patternLevel: {Type: "object"}}, AdditionalProperties: jsonschema.FalseSchema})
+}
+
+// orLevel is the schema of a value that a factor's level may stand for.
+func orLevel(s *jsonschema.Schema) *jsonschema.Schema {
+	return &jsonschema.Schema{Description: s.Description, AnyOf: []*jsonschema.Schema{s, {Type: "string", Pattern: patternLevel}}}
 }
 
 // factor is one thing that differs, with the values that it takes.

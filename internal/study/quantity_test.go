@@ -42,6 +42,11 @@ func TestQuantities(t *testing.T) {
 			[]string{"", "64", "-1B", "0.5B", "1025TiB", "64K", "64kib", "B"},
 		},
 		{
+			quantity(ParseCores),
+			map[string]any{"150m": Cores(0.15), "10m": MinCores, "0.5": Cores(0.5), "2": Cores(2), "1024": MaxCores, "12.5m": Cores(0.0125)},
+			[]string{"", "m", "0", "9m", "0.009", "1025", "-1", "150 m", "150M", "1e3", "1.", "1k", "50%"},
+		},
+		{
 			quantity(ParseBitRate),
 			map[string]any{"100Mbit/s": BitRate(100_000_000), "1.5Gbit/s": BitRate(1_500_000_000), "1kbit/s": MinBitRate, "1000Gbit/s": MaxBitRate},
 			[]string{"", "100", "0kbit/s", "0.9kbit/s", "1001Gbit/s", "100Mbps", "100MB/s", "-1Mbit/s"},
@@ -74,6 +79,15 @@ func FuzzRate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		if r, err := ParseRate(s); err == nil && !(r > 0 && r <= MaxRate) {
 			t.Errorf("%q: %v", s, r)
+		}
+	})
+}
+
+func FuzzCores(f *testing.F) {
+	f.Add("150m")
+	f.Fuzz(func(t *testing.T, s string) {
+		if c, err := ParseCores(s); err == nil && !(c >= MinCores && c <= MaxCores) {
+			t.Errorf("%q: %v", s, c)
 		}
 	})
 }

@@ -59,7 +59,7 @@ func (b *builder) objective(text, path string) (o model.Objective, ok bool) {
 	}
 	o = model.Objective{Text: strings.TrimSpace(text), Metric: m[1], Op: m[2]}
 	known := slices.DeleteFunc(slices.Clone(b.known.Metrics), func(name string) bool {
-		return strings.HasPrefix(name, "cpu.") || strings.HasPrefix(name, "memory.") ||
+		return strings.HasPrefix(name, "cpu.") || strings.HasPrefix(name, "memory.") || strings.HasPrefix(name, "throttled.") ||
 			slices.Contains([]string{"rate.highest", "efficiency", "fragments"}, name)
 	})
 	if !b.oneOf(path, "metric of a probe", o.Metric, known) {

@@ -98,6 +98,66 @@ func (g *Cgroup) Limit(cpu float64, memory uint64) error {
 	return errors.Join(g.write("cpu", "cpu.cfs_quota_us", quota), g.write("memory", "memory.limit_in_bytes", bytes))
 }
 
+// Limits reads back what the group is bounded by: cores and bytes, 0 where there
+// is no limit. The kernel rounds memory down to whole pages.
+func (g *Cgroup) Limits() (cpu float64, memory uint64, err error) {
+	if g == nil {
+		return 0, 0, nil
+	}
+	var quota, period, bytes string
+	if g.in.Version == 2 {
+		both, err := g.read(unified, "cpu.max")
+		if err != nil {
+			return 0, 0, err
+		}
+		quota, period, _ = strings.Cut(both, " ")
+		bytes, err = g.read(unified, "memory.max")
+		if err != nil {
+			return 0, 0, err
+		}
+	} else {
+		var errs [3]error
+		quota, errs[0] = g.read("cpu", "cpu.cfs_quota_us")
+		period, errs[1] = g.read("cpu", "cpu.cfs_period_us")
+		bytes, errs[2] = g.read("memory", "memory.limit_in_bytes")
+		if err := errors.Join(errs[:]...); err != nil {
+			return 0, 0, err
+		}
+	}
+	return parseLimits(quota, period, bytes)
+}
+
+// parseLimits reads the kernel's words; "max" and -1 are none, and so is version
+// 1's largest number of bytes.
+func parseLimits(quota, period, bytes string) (cpu float64, memory uint64, err error) {
+	const none = "max"
+	if quota != none && quota != "-1" {
+		q, err1 := strconv.ParseFloat(quota, 64)
+		p, err2 := strconv.ParseFloat(period, 64)
+		if err := errors.Join(err1, err2); err != nil || p <= 0 {
+			return 0, 0, fmt.Errorf("reading a CPU limit of %q in %q: %w", quota, period, err)
+		}
+		cpu = q / p
+	}
+	if bytes != none {
+		if memory, err = strconv.ParseUint(bytes, 10, 64); err != nil {
+			return 0, 0, fmt.Errorf("reading a memory limit: %w", err)
+		}
+	}
+	if memory > 1<<62 { //nolint:mnd // the largest signed number, less what makes a page
+		memory = 0
+	}
+	return cpu, memory, nil
+}
+
+func (g *Cgroup) read(hierarchy, file string) (string, error) {
+	b, err := ReadFile(filepath.Join(g.dirs[hierarchy], file))
+	if err != nil {
+		return "", fmt.Errorf("reading a limit: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
+}
+
 // Weigh lets the group count as n groups when CPUs are short, in the
 // scheduler's fair division among siblings: without it a lab of many pods would
 // get no more than any single process beside it.
@@ -189,7 +249,8 @@ func (g *Cgroup) Files() UsageFiles {
 	if g.in.Version == 2 {
 		cpu, cpuFile, memoryFile = unified, filepath.Join(g.dirs[unified], "cpu.stat"), filepath.Join(g.dirs[unified], "memory.current")
 	}
-	f := UsageFiles{CPU: cpuFile, Memory: memoryFile}
+	// The group's own limit, if it has one, and those of the groups below it.
+	f := UsageFiles{CPU: cpuFile, Memory: memoryFile, Throttling: []string{filepath.Join(g.dirs[cpu], "cpu.stat")}}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, sub := range g.subs {

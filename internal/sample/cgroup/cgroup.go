@@ -35,6 +35,7 @@ func (s Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading
 			{Metric: model.SampleCPU, Value: u.cpu},
 			{Metric: model.SampleThrottled, Value: u.throttled},
 			{Metric: model.SampleThrottledPeriods, Value: u.periods},
+			{Metric: model.SampleQuotaPeriods, Value: u.quotas},
 			{Metric: model.SampleMemory, Value: u.memory},
 		} {
 			r.At, r.Subject = u.at, subject.Name
@@ -48,6 +49,7 @@ func (s Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading
 type usage struct {
 	at                      int64
 	cpu, throttled, periods float64
+	quotas                  float64 // periods in all, throttled or not
 	memory                  float64
 }
 
@@ -70,12 +72,13 @@ func read(f sys.UsageFiles) (u usage, err error) {
 		if b, err = sys.ReadFile(file); err != nil {
 			return u, fmt.Errorf("reading throttling: %w", err)
 		}
-		seconds, periods, err := parseThrottling(b)
+		t, err := parseThrottling(b)
 		if err != nil {
 			return u, fmt.Errorf("in %s: %w", file, err)
 		}
-		u.throttled += seconds
-		u.periods += periods
+		u.throttled += t.seconds
+		u.periods += t.throttled
+		u.quotas += t.periods
 	}
 	return u, nil
 }
@@ -90,17 +93,31 @@ func parseCPU(b []byte) (seconds float64, err error) {
 	return nsec / 1e9, err
 }
 
+// throttling is what a group's cpu.stat says of its limit.
+type throttling struct {
+	seconds            float64 // in which the limit stopped it, over all CPUs
+	throttled, periods float64
+}
+
 // parseThrottling reads cpu.stat: version 1 counts throttled_time in
 // nanoseconds, version 2 throttled_usec in microseconds.
-func parseThrottling(b []byte) (seconds, periods float64, err error) {
-	if periods, err = field(b, "nr_throttled"); err != nil {
-		return 0, 0, err
+func parseThrottling(b []byte) (t throttling, err error) {
+	if t.throttled, err = field(b, "nr_throttled"); err != nil {
+		return throttling{}, err
+	}
+	if t.periods, err = field(b, "nr_periods"); err != nil {
+		return throttling{}, err
 	}
 	if usec, missing := field(b, "throttled_usec"); missing == nil {
-		return usec / 1e6, periods, nil
+		t.seconds = usec / 1e6
+		return t, nil
 	}
 	nsec, err := field(b, "throttled_time")
-	return nsec / 1e9, periods, err
+	if err != nil {
+		return throttling{}, err
+	}
+	t.seconds = nsec / 1e9
+	return t, nil
 }
 
 // field finds "name value" among lines.

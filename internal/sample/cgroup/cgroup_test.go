@@ -19,10 +19,10 @@ func TestParseBothVersions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, cpu, stat             string
-		seconds, throttled, periods float64
+		seconds, throttled, periods, quotas float64
 	}{
-		{"version 1", "v1-cpuacct.usage", "v1-cpu.stat", 2.5, 0.12, 3},
-		{"version 2", "v2-cpu.stat", "v2-cpu.stat", 2.5, 0.12, 3},
+		{"version 1", "v1-cpuacct.usage", "v1-cpu.stat", 2.5, 0.12, 3, 9},
+		{"version 2", "v2-cpu.stat", "v2-cpu.stat", 2.5, 0.12, 3, 9},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -30,9 +30,9 @@ func TestParseBothVersions(t *testing.T) {
 			if err != nil || cpu != test.seconds {
 				t.Errorf("CPU %v, %v", cpu, err)
 			}
-			seconds, periods, err := parseThrottling(fixture(t, test.stat))
-			if err != nil || seconds != test.throttled || periods != test.periods {
-				t.Errorf("throttled for %v in %v periods, %v", seconds, periods, err)
+			got, err := parseThrottling(fixture(t, test.stat))
+			if want := (throttling{test.throttled, test.periods, test.quotas}); err != nil || got != want {
+				t.Errorf("throttling %v, want %v, %v", got, want, err)
 			}
 		})
 	}
@@ -41,12 +41,12 @@ func TestParseBothVersions(t *testing.T) {
 // What cannot be read must not look like an idle group.
 func TestNonsenseIsNoZero(t *testing.T) {
 	t.Parallel()
-	for _, b := range []string{"", "x", "usage_usec x\n", "-1", "nr_throttled 3\n", "nr_throttled 3\nthrottled_time x\n"} {
+	for _, b := range []string{"", "x", "usage_usec x\n", "-1", "nr_throttled 3\n", "nr_throttled 3\nnr_periods 9\nthrottled_time x\n", "nr_throttled 3\nthrottled_time 5\n"} {
 		if v, err := parseCPU([]byte(b)); err == nil {
 			t.Errorf("CPU of %q is %v", b, v)
 		}
-		if v, _, err := parseThrottling([]byte(b)); err == nil {
-			t.Errorf("throttling of %q is %v", b, v)
+		if got, err := parseThrottling([]byte(b)); err == nil {
+			t.Errorf("throttling of %q is %v", b, got)
 		}
 	}
 }
@@ -58,8 +58,8 @@ func FuzzParse(f *testing.F) {
 		if v, err := parseCPU(b); err == nil && v < 0 {
 			t.Errorf("negative CPU time %v", v)
 		}
-		if s, p, err := parseThrottling(b); err == nil && (s < 0 || p < 0) {
-			t.Errorf("negative throttling %v %v", s, p)
+		if got, err := parseThrottling(b); err == nil && (got.seconds < 0 || got.throttled < 0 || got.periods < 0) {
+			t.Errorf("negative throttling %v", got)
 		}
 	})
 }

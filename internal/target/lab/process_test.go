@@ -196,6 +196,46 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// All processes of a component share its limit, those that start later, too.
+func TestComponentLimits(t *testing.T) {
+	t.Parallel()
+	site := labtest.TwoNodes(t)
+	limited, ok := site.(model.LimitedSite)
+	if !ok {
+		t.Fatal("the lab has no limits")
+	}
+	start(t, site, "server-0", model.Process{Name: "early", Component: model.ComponentSidecar, Command: []string{"{self}", "cat"}})
+	readings(t, site)
+	want := model.Limits{CPU: 0.05, Memory: 64 << 20}
+	facts, err := limited.Limit(model.ComponentLimits{model.ComponentSidecar: want, model.ComponentGateway: {CPU: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(facts) != 1 || facts[0].Value != "50m CPU, 64 MiB" {
+		t.Errorf("the ledger has %v", facts)
+	}
+	free := start(t, site, "server-1", model.Process{Name: "free", Command: []string{"{self}", "burn", "100ms"}})
+	var burning []model.Running
+	for _, name := range []string{"one", "two"} {
+		burning = append(burning, start(t, site, "server-0", model.Process{Name: name, Component: model.ComponentSidecar, Command: []string{"{self}", "burn", "600ms"}}))
+	}
+	for _, r := range append(burning, free) {
+		<-r.Done()
+	}
+	got := readings(t, site)
+	// Both together: 5 ms of every 100 ms, and one period's more at the start.
+	if cpu := got["server-0/sidecar cpu_seconds"]; cpu > 0.3 {
+		t.Errorf("5 %% of a CPU for at least 600 ms was %v s", cpu)
+	}
+	periods, throttled := got["server-0/sidecar quota_periods"], got["server-0/sidecar throttled_periods"]
+	if throttled < 1 || periods < throttled || got["server-0/sidecar throttled_seconds"] <= 0 {
+		t.Errorf("throttled in %v of %v periods: %v", throttled, periods, got)
+	}
+	if got["server-1/app quota_periods"] != 0 {
+		t.Error("another component is limited")
+	}
+}
+
 // The generator has its own CPU, and nothing else of the lab may use it.
 func TestCPUs(t *testing.T) {
 	t.Parallel()
