@@ -31,6 +31,7 @@ type site struct {
 	mu     sync.Mutex
 	procs  []*running
 	groups map[string]*sys.Cgroup // by "pod/component"
+	limits model.ComponentLimits
 	logs   map[string]*ring
 	serial int
 	closed bool
@@ -42,6 +43,7 @@ var (
 	_ model.SampledSite = (*site)(nil)
 	_ model.LoggedSite  = (*site)(nil)
 	_ model.WiredSite   = (*site)(nil)
+	_ model.LimitedSite = (*site)(nil)
 	_ model.Starter     = (*node)(nil)
 	_ model.Pod         = (*pod)(nil)
 	_ model.Namespace   = (*pod)(nil)
