@@ -8,7 +8,7 @@ IMAGE         := localhost/windtunnel:latest
 ENVOY := .tools/envoy/envoy/_bin/envoy
 LINT  := .tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build build-kube image e2e run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab ovs
+.PHONY: help build build-kube image e2e run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab ovs bird
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,7 @@ run: build envoy ## run the built-in study `quick` and report
 test: envoy ## run every test; privileged ones where this host can
 	@scripts/need go go
 	@scripts/need nginx nginx-light
+	@scripts/need haproxy haproxy
 	$(GO) test -timeout 20m ./...
 	$(MAKE) test-web
 
@@ -102,6 +103,9 @@ prove-lab: ## prove the lab: A/A studies, and effects that were planted
 
 ovs: ## install Open vSwitch, which the layer ovs needs
 	@scripts/need ovs-vswitchd openvswitch-switch
+
+bird: ## install BIRD, which routes by BGP need
+	@scripts/need bird bird2
 
 schema: build ## write schema/study.schema.json from the catalog
 	bin/windtunnel schema > schema/study.schema.json

@@ -381,3 +381,20 @@ func NeedDevice(t *testing.T, kind string) {
 		t.Skipf("the kernel has no %s devices: %v", kind, lacks)
 	}
 }
+
+// NeedProgram skips the test where there is no such program, or fails where
+// $WINDTUNNEL_REQUIRE names it.
+func NeedProgram(t *testing.T, name string) {
+	t.Helper()
+	Need(t)
+	if _, err := sys.Look(name); err == nil {
+		return
+	}
+	if _, err := sys.Look("/usr/sbin/" + name); err == nil {
+		return
+	}
+	if sys.Required(name) {
+		t.Fatalf("$WINDTUNNEL_REQUIRE says that there must be a program %s", name)
+	}
+	t.Skipf("no program %s here", name)
+}

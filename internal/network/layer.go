@@ -22,6 +22,8 @@ type Layer struct {
 	DataPath func(s *Site) (string, error)
 	// Routes is where nodes' routes to other nodes' pods come from.
 	Routes string
+	// Learnt reads back where they come from, if they are not the layer's own.
+	Learnt func() (string, error)
 	// More reads back what only this layer has to tell; nil: nothing.
 	More func(s *Site) (model.Ledger, error)
 	// Form is what traffic between two nodes is carried in; see Claims.
@@ -76,13 +78,16 @@ func (l *Layer) Observe(context.Context, model.Site) (model.Ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	ledger, err := l.site.Ledger(Observed{DataPath: path, Overhead: l.Headers, Routes: l.Routes})
+	routes := l.Routes
+	if l.Learnt != nil {
+		if routes, err = l.Learnt(); err != nil {
+			return nil, err
+		}
+	}
+	ledger, err := l.site.Ledger(Observed{DataPath: path, Overhead: l.Headers, Routes: routes})
 	if err != nil || l.More == nil {
 		return ledger, err
 	}
 	more, err := l.More(l.site)
 	return append(ledger, more...), err
 }
-
-// Static is where routes come from that the layer itself has entered.
-const Static = "static"

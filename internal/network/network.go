@@ -28,6 +28,7 @@ type Site struct {
 	Layer string
 	MTU   int // of the underlay
 	Nodes []*Node
+	site  model.Site
 	undo  []func() error
 }
 
@@ -52,7 +53,7 @@ func Open(layer string, s model.Site) (*Site, error) {
 	if !ok {
 		return nil, &model.UnsupportedError{What: "the layer " + layer, Missing: "this target does not let its nodes' network be changed", Hint: "use the lab"}
 	}
-	out := &Site{Layer: layer}
+	out := &Site{Layer: layer, site: s}
 	roles := map[string]string{}
 	for _, n := range s.Topology().Nodes() {
 		for _, p := range n.Pods {

@@ -229,6 +229,52 @@ func (n *Net) RouteTo(to netip.Prefix) (device string, via netip.Addr, mtu int, 
 	return l.Attrs().Name, via.Unmap(), found[0].MTU, nil
 }
 
+// RoutesOfBIRD is the number by which the kernel knows BIRD's routes from others
+// (RTPROT_BIRD).
+const RoutesOfBIRD = unix.RTPROT_BIRD
+
+// by are the routes of the main table that a program has made.
+func (n *Net) by(protocol int) ([]netlink.Route, error) {
+	found, err := n.h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: netlink.RouteProtocol(protocol)}, netlink.RT_FILTER_PROTOCOL)
+	if err != nil {
+		return nil, fmt.Errorf("listing routes: %w", err)
+	}
+	return found, nil
+}
+
+// RoutesBy lists the destinations of the routes that a program has made, by its
+// number.
+func (n *Net) RoutesBy(protocol int) ([]netip.Prefix, error) {
+	found, err := n.by(protocol)
+	if err != nil {
+		return nil, err
+	}
+	var all []netip.Prefix
+	for _, r := range found {
+		addr, ok := netip.AddrFromSlice(r.Dst.IP)
+		bits, _ := r.Dst.Mask.Size()
+		if ok {
+			all = append(all, netip.PrefixFrom(addr.Unmap(), bits))
+		}
+	}
+	return all, nil
+}
+
+// DeleteRoutesBy removes the routes that a program has made.
+func (n *Net) DeleteRoutesBy(protocol int) error {
+	found, err := n.by(protocol)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range found {
+		if err := n.h.RouteDel(&found[i]); err != nil {
+			errs = append(errs, fmt.Errorf("removing the route to %s: %w", found[i].Dst, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // SetNeighbour enters, for good, that an address is at a hardware address.
 func (n *Net) SetNeighbour(device string, addr netip.Addr, mac net.HardwareAddr) error {
 	l, err := n.link(device)

@@ -6,6 +6,7 @@ package ipip
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/network"
@@ -22,6 +23,7 @@ const overhead = 20
 // Config is the layer's configuration in a study.
 type Config struct {
 	network.TunnelConfig
+	network.RouteConfig
 	// CrossSubnet leaves traffic between nodes of one subnet as it is. The nodes
 	// of a region are in one subnet.
 	CrossSubnet bool `json:"crossSubnet,omitempty" jsonschema:"default=false"`
@@ -38,7 +40,13 @@ func Plugin() model.Plugin[model.Layer] {
 			if err := model.ReadConfig(raw, &c); err != nil {
 				return nil, err
 			}
-			return layer(c), c.Check()
+			if c.Routes == network.BGP {
+				if c.DataPath == network.DataPathKernel {
+					return nil, &model.ConfigError{Key: "data_path", Text: "cannot be kernel with routes: bgp: BIRD has no way to say by which device (Calico's is a changed one)"}
+				}
+				c.DataPath = network.DataPathBPF
+			}
+			return layer(c), errors.Join(c.TunnelConfig.Check(), c.RouteConfig.Check())
 		},
 	}
 }
@@ -46,17 +54,17 @@ func Plugin() model.Plugin[model.Layer] {
 func layer(c Config) model.Layer {
 	between := func(a, b *network.Node) bool { return !c.CrossSubnet || a.Region != b.Region }
 	var tunnels *network.Tunnels
-	return &network.Layer{
-		Name: Name, MTU: c.MTU, Overhead: overhead, Headers: headers(c),
-		Wire: func(ctx context.Context, s *network.Site) (err error) {
-			if err = s.Routed(ctx); err != nil {
-				return err
-			}
-			tunnels, err = s.Encapsulate(ctx, network.Tunnel{
-				Kind: "ipip", Mode: bpf.IPIP, Overhead: overhead, Config: c.TunnelConfig, Between: between,
-			})
+	wire := func(ctx context.Context, s *network.Site) (err error) {
+		if err = s.Routed(ctx); err != nil {
 			return err
-		},
+		}
+		tunnels, err = s.Encapsulate(ctx, network.Tunnel{
+			Kind: "ipip", Mode: bpf.IPIP, Overhead: overhead, Config: c.TunnelConfig, Between: between,
+		})
+		return err
+	}
+	l := &network.Layer{
+		Name: Name, MTU: c.MTU, Overhead: overhead, Headers: headers(c), Wire: wire,
 		DataPath: func(*network.Site) (string, error) { return tunnels.DataPath() },
 		Routes:   network.Static,
 		Form: func(a, b *network.Node) string {
@@ -66,6 +74,10 @@ func layer(c Config) model.Layer {
 			return model.NoEncapsulation
 		},
 	}
+	if c.Routes == network.BGP {
+		l.Speak(c.RouteConfig, overhead, func(ctx context.Context, s *network.Site) (network.Announced, error) { return nil, wire(ctx, s) })
+	}
+	return l
 }
 
 func headers(c Config) string {

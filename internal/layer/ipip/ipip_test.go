@@ -1,6 +1,7 @@
 package ipip
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/windtunnel/windtunnel/internal/labtest"
@@ -40,5 +41,18 @@ func TestCrossSubnet(t *testing.T) {
 		}
 		suite.Plain = !regions
 		labtest.NetworkLayer(t, suite)
+	}
+}
+
+// Routes by BGP say the tunnel's MTU, too.
+func TestBGP(t *testing.T) {
+	t.Parallel()
+	labtest.NeedProgram(t, "bird")
+	labtest.NetworkLayer(t, labtest.NetworkSuite{
+		Plugin: Plugin(), Config: map[string]any{"data_path": "tc-bpf", "routes": "bgp", "bfd": "50ms"},
+		Form: "IPIP", Overhead: overhead, Segments: true, DataPath: "tc-bpf", Service: service,
+	})
+	if _, err := Plugin().New([]byte(`{"data_path": "kernel", "routes": "bgp"}`)); err == nil || !strings.Contains(err.Error(), "BIRD") {
+		t.Errorf("with kernel devices: %v", err)
 	}
 }

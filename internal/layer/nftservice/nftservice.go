@@ -24,19 +24,21 @@ const table = "windtunnel-services"
 // Config is the layer's configuration in a study.
 type Config struct {
 	// Endpoints are those that a node sends to.
-	Endpoints string `json:"endpoints,omitempty" jsonschema:"enum=all,enum=cluster,default=all" jsonschema_description:"all: pods of all clusters, as if services were merged. cluster: those of the node's own cluster, as kube-proxy knows no others; where there are none, connections fail."`
+	Endpoints string `json:"endpoints,omitempty" jsonschema:"enum=all,enum=cluster,enum=node,default=all" jsonschema_description:"all: pods of all clusters, as if services were merged. cluster: those of the node's own cluster, as kube-proxy knows no others; where there are none, connections fail. node: those of the node itself; on nodes without any nothing is translated, and routes decide (externalTrafficPolicy: Local)."`
 }
 
 // The endpoints that a node sends to.
 const (
 	endpointsAll     = "all"
 	endpointsCluster = "cluster"
+	endpointsNode    = "node"
 )
 
 // Layer translates the virtual addresses of all services on all nodes.
 type Layer struct {
-	// own says that a node knows the endpoints of its own cluster only.
-	own bool
+	// own says of what a node knows the endpoints, and no others: "cluster", "node";
+	// "": of everything.
+	own string
 }
 
 var (
@@ -58,10 +60,13 @@ func Plugin() model.Plugin[model.Layer] {
 			if err := model.ReadConfig(config, &c); err != nil {
 				return nil, err
 			}
-			if c.Endpoints != endpointsAll && c.Endpoints != endpointsCluster {
-				return nil, &model.ConfigError{Key: "endpoints", Text: fmt.Sprintf("is %q; it can be all or cluster", c.Endpoints)}
+			switch c.Endpoints {
+			case endpointsAll:
+				return Layer{}, nil
+			case endpointsCluster, endpointsNode:
+				return Layer{own: c.Endpoints}, nil
 			}
-			return Layer{own: c.Endpoints == endpointsCluster}, nil
+			return nil, &model.ConfigError{Key: "endpoints", Text: fmt.Sprintf("is %q; it can be all, cluster or node", c.Endpoints)}
 		},
 	}
 }
@@ -131,10 +136,10 @@ func (l Layer) Drain(ctx context.Context, s model.Site, pods []string) (endpoint
 // put makes the rules of a node; pods that are out are no endpoints.
 func (l Layer) put(s model.Site, n model.Namespace, out []string) error {
 	var foreign []string
-	if l.own {
-		foreign = elsewhere(s.Topology(), n.Name())
+	if l.own != "" {
+		foreign = elsewhere(s.Topology(), n.Name(), l.own == endpointsNode)
 	}
-	rules, err := rules(s, append(foreign, out...), l.own)
+	rules, err := rules(s, append(foreign, out...), l.own != "")
 	if err == nil {
 		err = n.InNetwork(func() error { return nft.Apply(rules) })
 	}
@@ -144,15 +149,17 @@ func (l Layer) put(s model.Site, n model.Namespace, out []string) error {
 	return nil
 }
 
-// elsewhere are the pods of other clusters than the node's.
-func elsewhere(t model.Topology, node string) []string {
+// elsewhere are the pods of other clusters than the node's; with alone those of
+// other nodes, too.
+func elsewhere(t model.Topology, node string, alone bool) []string {
 	var pods []string
 	for _, r := range t.Regions {
 		for _, c := range r.Clusters {
-			if slices.ContainsFunc(c.Nodes, func(n model.Node) bool { return n.Name == node }) {
-				continue
-			}
+			own := !alone && slices.ContainsFunc(c.Nodes, func(n model.Node) bool { return n.Name == node })
 			for _, n := range c.Nodes {
+				if own || n.Name == node {
+					continue
+				}
 				for _, p := range n.Pods {
 					pods = append(pods, p.Name)
 				}
@@ -248,8 +255,8 @@ func (l Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error) 
 		through = "yes, at L4"
 	}
 	over := "random over"
-	if l.own {
-		over = "random over the own cluster's of"
+	if l.own != "" {
+		over = "random over the own " + l.own + "'s of"
 	}
 	return model.Ledger{
 		{Layer: Name, Key: model.FactBalancing, Value: fmt.Sprintf("nftables DNAT, %s %d endpoints", over, len(given)), Source: model.SourceConfig},

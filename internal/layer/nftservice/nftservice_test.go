@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { labtest.Main(m, nil) }
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for raw, ok := range map[string]bool{"": true, "{}": true, "null": true, `{"endpoints": "cluster"}`: true, `{"endpoints": "x"}`: false, `{"mode": "random"}`: false, "1": false} {
+	for raw, ok := range map[string]bool{"": true, "{}": true, "null": true, `{"endpoints": "cluster"}`: true, `{"endpoints": "node"}`: true, `{"endpoints": "x"}`: false, `{"mode": "random"}`: false, "1": false} {
 		if _, err := Plugin().New(json.RawMessage(raw)); (err == nil) != ok {
 			t.Errorf("%q: %v", raw, err)
 		}
