@@ -35,6 +35,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/gateway"
 	"github.com/windtunnel/windtunnel/internal/layer/geneve"
 	"github.com/windtunnel/windtunnel/internal/layer/gre"
+	"github.com/windtunnel/windtunnel/internal/layer/haproxy"
 	"github.com/windtunnel/windtunnel/internal/layer/ipip"
 	"github.com/windtunnel/windtunnel/internal/layer/macvlan"
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
@@ -147,6 +148,7 @@ func layers() []model.Plugin[model.Layer] {
 		anycast.Plugin(proxy.Find),
 		gateway.Plugin(proxy.Find),
 		envoy.Plugin(proxy.Find),
+		haproxy.Plugin(haproxy.Find),
 	}
 }
 

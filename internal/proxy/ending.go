@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
@@ -15,22 +16,22 @@ import (
 // endingTimeout is how long that may take.
 const endingTimeout = 5 * time.Second
 
-// awaitEnds waits until no connection is about to end in the Envoy's place. One
+// AwaitEnds waits until no connection is about to end where a proxy has been. One
 // whose other side is gone would take a minute; it is not waited for.
-func (e *Envoy) awaitEnds(ctx context.Context) error {
+func AwaitEnds(ctx context.Context, where model.Namespace) error {
 	ctx, cancel := context.WithTimeout(ctx, endingTimeout)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		left := 0
-		err := e.Where.InNetwork(func() error {
+		err := where.InNetwork(func() error {
 			table, err := sys.ReadFile("/proc/thread-self/net/tcp")
 			left = ending(table)
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("looking for connections in %s: %w", e.Where.Name(), err)
+			return fmt.Errorf("looking for connections in %s: %w", where.Name(), err)
 		}
 		if left == 0 {
 			return nil
@@ -40,7 +41,7 @@ func (e *Envoy) awaitEnds(ctx context.Context) error {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return nil
 			}
-			return fmt.Errorf("waiting for connections in %s to end: %w", e.Where.Name(), ctx.Err())
+			return fmt.Errorf("waiting for connections in %s to end: %w", where.Name(), ctx.Err())
 		case <-tick.C:
 		}
 	}

@@ -256,3 +256,17 @@ func (c *Cluster) Place(s model.Site, what string) (Place, error) {
 	}
 	return where, nil
 }
+
+// Apart says whether no client shares a node with a service's pod: what pods of
+// one node send each other is never on the wire.
+func Apart(t model.Topology) bool {
+	for _, n := range t.Nodes() {
+		role := func(client bool) bool {
+			return slices.ContainsFunc(n.Pods, func(p model.PodSpec) bool { return (p.Role == model.RoleClient) == client })
+		}
+		if role(true) && role(false) {
+			return false
+		}
+	}
+	return true
+}

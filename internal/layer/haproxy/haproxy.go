@@ -1,0 +1,292 @@
+// Package haproxy is a data plane of another family than Envoy's: a real HAProxy
+// as a sidecar of the pods that send, of those that are sent to, or of both, with
+// transparent redirection and, between two sidecars, mutual TLS if wanted. There
+// is no control plane: endpoints are written into its configuration.
+package haproxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
+	"github.com/windtunnel/windtunnel/internal/sys/nft"
+)
+
+// Name is the layer's name in studies.
+const Name = "haproxy"
+
+// Plugin is the catalog entry. find looks for the HAProxy program.
+func Plugin(find func(explicit string) (string, error)) model.Plugin[model.Layer] {
+	return model.Plugin[model.Layer]{
+		Name:    Name,
+		Summary: "a sidecar at one end or at both: real HAProxy, with transparent redirect, optionally mTLS",
+		Config:  Config{},
+		New: func(raw json.RawMessage) (model.Layer, error) {
+			c, err := parse(raw)
+			l := &Layer{config: c, find: find}
+			if c.Sidecars != AtServers {
+				return fronting{l}, err
+			}
+			return l, err
+		},
+	}
+}
+
+// Layer is one deployment of sidecars.
+type Layer struct {
+	config   Config
+	find     func(explicit string) (string, error)
+	services []service
+	sidecars []*sidecar
+	ca       *proxy.CA // nil without mutual TLS
+	onWire   bool      // whatever the client sends to a service leaves its node
+}
+
+var (
+	_ model.Layer    = (*Layer)(nil)
+	_ model.Observer = (*Layer)(nil)
+	_ model.Fronter  = fronting{}
+	_ model.Drainer  = fronting{}
+)
+
+// fronting is a layer whose clients have sidecars: those take what is sent to
+// services' virtual addresses, and balance it.
+type fronting struct{ *Layer }
+
+// Front is the service's virtual address.
+func (fronting) Front(svc model.Service) []netip.AddrPort {
+	return []netip.AddrPort{netip.AddrPortFrom(svc.VIP, svc.Port)}
+}
+
+// service is a service with its endpoints.
+type service struct {
+	model.Service
+
+	pods []model.Pod
+	http bool
+}
+
+// sidecar is the HAProxy of one pod.
+type sidecar struct {
+	pod     model.Pod
+	role    string
+	where   proxy.Place
+	own     []service // those that the pod is an endpoint of, one a target port
+	process model.Running
+}
+
+// Where a sidecar listens: for what clients send to the i-th service, for what
+// comes in for the i-th port of the pod, and for questions, on loopback.
+const (
+	portOutbound = 15100
+	portInbound  = 15300
+	portAdmin    = 15020
+	most         = 100 // services, or ports of a pod
+	table        = "windtunnel-haproxy"
+)
+
+// startTimeout is how long a sidecar may take to answer questions.
+const startTimeout = 15 * time.Second
+
+// Check says whether there is a HAProxy to run.
+func (l *Layer) Check(context.Context) error {
+	_, err := l.find(l.config.Path)
+	return err
+}
+
+// Deploy starts all sidecars at once, waits until each answers, and only then
+// redirects traffic through them.
+func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
+	program, err := l.find(l.config.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err = l.plan(s); err != nil {
+		return nil, err
+	}
+	if l.config.MTLS == Strict {
+		if l.ca, err = proxy.NewCA("ca." + trustDomain); err != nil {
+			return nil, err
+		}
+	}
+	err = l.each(func(sc *sidecar) error { return l.start(ctx, sc, program) })
+	for _, sc := range l.sidecars {
+		if err == nil {
+			err = sc.where.InNetwork(func() error { return nft.Apply(l.redirect(sc)) })
+		}
+	}
+	if err == nil && l.ca != nil {
+		// Until now, checks have met apps that speak no TLS.
+		err = l.each(func(sc *sidecar) error { return l.set(ctx, sc, nil, "health up") })
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
+	}
+	return l.remove, nil
+}
+
+// plan finds the services, and the pods that get a sidecar.
+func (l *Layer) plan(s model.Site) error {
+	t := s.Topology()
+	places, err := proxy.Locate(s)
+	if err != nil {
+		return err
+	}
+	if places.Networks() {
+		return &model.UnsupportedError{
+			What: "the layer " + Name, Missing: "the clusters have different networks, and its sidecars send to pods' own addresses",
+			Hint: "give all clusters the same network",
+		}
+	}
+	l.onWire = proxy.Apart(t)
+	if err = l.config.suits(t); err != nil {
+		return err
+	}
+	for _, blueprint := range t.Services {
+		one := service{http: !slices.Contains(l.config.TCP, blueprint.Name)}
+		if one.Service, err = s.Service(blueprint.Name); err != nil {
+			return err
+		}
+		for _, name := range one.Pods {
+			pod, err := s.Pod(name)
+			if err != nil {
+				return err
+			}
+			one.pods = append(one.pods, pod)
+		}
+		l.services = append(l.services, one)
+	}
+	return l.place(s)
+}
+
+func (l *Layer) place(s model.Site) error {
+	for _, n := range s.Topology().Nodes() {
+		for _, p := range n.Pods {
+			pod, err := s.Pod(p.Name)
+			if err != nil {
+				return err
+			}
+			where, ok := pod.(proxy.Place)
+			if !ok {
+				return &model.UnsupportedError{What: "the layer " + Name, Missing: "this target's pods have no network namespace to redirect traffic in", Hint: "use the lab"}
+			}
+			sc := &sidecar{pod: pod, role: p.Role, where: where}
+			for _, svc := range l.services {
+				known := func(o service) bool { return o.TargetPort == svc.TargetPort }
+				if slices.Contains(svc.Pods, p.Name) && !slices.ContainsFunc(sc.own, known) {
+					sc.own = append(sc.own, svc)
+				}
+			}
+			if l.config.outbound() || len(sc.own) > 0 {
+				l.sidecars = append(l.sidecars, sc)
+			}
+		}
+	}
+	return nil
+}
+
+// each does something with all sidecars at once.
+func (l *Layer) each(do func(sc *sidecar) error) error {
+	errs := make([]error, len(l.sidecars))
+	var wg sync.WaitGroup
+	for i, sc := range l.sidecars {
+		wg.Go(func() {
+			if errs[i] = do(sc); errs[i] != nil {
+				errs[i] = fmt.Errorf("the HAProxy in %s: %w", sc.pod.Name(), errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *Layer) start(ctx context.Context, sc *sidecar, program string) error {
+	files := map[string][]byte{configFile: []byte(l.file(sc))}
+	if l.ca != nil {
+		cert, key, err := l.ca.Leaf(proxy.Issued{Common: identity(sc.role), DNS: []string{serverName(sc.role)}})
+		if err != nil {
+			return err
+		}
+		files["own.pem"], files["ca.pem"] = append(cert, key...), l.ca.PEM()
+	}
+	var err error
+	sc.process, err = sc.where.Start(ctx, model.Process{
+		Name: Name, Component: model.ComponentSidecar, Files: files, Limits: l.config.Limits(),
+		Command: []string{program, "-db", "-f", "{dir}/" + configFile},
+	})
+	if err != nil {
+		return err
+	}
+	return sc.await(ctx, sc.process.Done())
+}
+
+// await waits until the sidecar answers: one that a fault has killed may just
+// have been started again, as another process.
+func (sc *sidecar) await(ctx context.Context, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := sc.ask(ctx, "show info")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return fmt.Errorf("it ended while starting: %w (its log is in the run folder)", sc.process.Err())
+		case <-ctx.Done():
+			return fmt.Errorf("it was not ready within %s (its log is in the run folder): %w", startTimeout, errors.Join(err, ctx.Err()))
+		case <-tick.C:
+		}
+	}
+}
+
+// redirect sends what is for services' virtual addresses, and what comes in for
+// the pod's ports, to the sidecar. Its own connections go to pods' addresses and
+// to loopback, and so are left alone.
+func (l *Layer) redirect(sc *sidecar) nft.Table {
+	t := nft.Table{Name: table}
+	if l.config.outbound() {
+		out := nft.Chain{Name: "outbound", Hook: nft.HookOutput}
+		for i, svc := range l.services {
+			match := nft.Match{TCP: true, Destination: netip.PrefixFrom(svc.VIP, svc.VIP.BitLen()), DestinationPort: svc.Port}
+			out.Rules = append(out.Rules, nft.Rule{If: match, Count: true, Do: nft.Redirect(port(portOutbound, i)), Comment: "to service " + svc.Name})
+		}
+		t.Chains = append(t.Chains, out)
+	}
+	if l.config.inbound() {
+		in := nft.Chain{Name: "inbound", Hook: nft.HookPrerouting, Rules: []nft.Rule{{If: nft.Match{In: "lo"}, Do: nft.Accept(), Comment: "loopback"}}}
+		for i, svc := range sc.own {
+			match := nft.Match{TCP: true, DestinationPort: svc.TargetPort}
+			in.Rules = append(in.Rules, nft.Rule{If: match, Count: true, Do: nft.Redirect(port(portInbound, i)), Comment: "into the pod"})
+		}
+		t.Chains = append(t.Chains, in)
+	}
+	return t
+}
+
+// port is the i-th of a range of at most most.
+func port(first, i int) uint16 { return uint16(first + i) } //nolint:gosec // suits has refused more than most
+
+// remove takes the redirections away last: without them the kernel would not know
+// any more to whom the end of a redirected connection belongs, and wait for it.
+func (l *Layer) remove(ctx context.Context) error {
+	return errors.Join(
+		l.each(func(sc *sidecar) error {
+			if sc.process == nil {
+				return nil
+			}
+			return sc.process.Stop(ctx)
+		}),
+		l.each(func(sc *sidecar) error { return proxy.AwaitEnds(ctx, sc.where) }),
+		l.each(func(sc *sidecar) error { return sc.where.InNetwork(func() error { return nft.Delete(table) }) }),
+	)
+}
