@@ -131,9 +131,8 @@ func wrong(err error) error { return &exit{ExitInput, err} }
 
 // Main runs the command that Env.Args name and returns the exit code.
 func Main(ctx context.Context, env Env, catalog Catalog) int {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second ctrl-C kills
 	a := &app{env: env, catalog: catalog}
 	root := a.root() //nolint:contextcheck // cobra hands the context to the commands
 	root.SetArgs(env.Args)
@@ -141,6 +140,29 @@ func Main(ctx context.Context, env Env, catalog Catalog) int {
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
 	return a.code(root.ExecuteContext(ctx))
+}
+
+// echoes is how long after a first signal others are taken for its echoes: a
+// terminal's ctrl-C reaches a program and whoever hands signals on to it, and
+// timeout(1) signals a process and then its group. Nobody asks twice as fast.
+const echoes = time.Second
+
+// untilInterrupted ends the context at the first SIGINT or SIGTERM; another one,
+// when the first can no longer be echoing, kills.
+func untilInterrupted(ctx context.Context) (interrupted context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	unhook := func() { signal.Stop(signals) }
+	go func() {
+		select {
+		case <-signals:
+			time.AfterFunc(echoes, unhook)
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { unhook(); cancel() }
 }
 
 func (a *app) code(err error) int {

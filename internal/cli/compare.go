@@ -83,19 +83,28 @@ func (a *app) compare(dirA, dirB string, o compareOptions) error {
 
 // openSide reads a run and derives its results and its manifest.
 func openSide(dir string) (*compare.Side, error) {
-	run, err := store.Open(dir)
+	run, m, err := readRun(dir)
 	if err != nil {
 		return nil, err
-	}
-	m, err := report.Build(run)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	all, err := manifest.New(run)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return &compare.Side{Run: run, Model: m, Manifest: all}, nil
+}
+
+// readRun reads a run and derives its results.
+func readRun(dir string) (*store.Run, *report.Model, error) {
+	run, err := store.Open(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err := report.Build(run)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return run, m, nil
 }
 
 // parsePercent reads a share, e.g. "5%", "2.5 %" or "0.05".

@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/windtunnel/windtunnel/internal/report"
-	"github.com/windtunnel/windtunnel/internal/store"
 	"github.com/windtunnel/windtunnel/internal/transfer"
 )
 
@@ -38,8 +36,8 @@ the baseline carried over, which did not, and which the intervals leave open.`,
 }
 
 func (a *app) transfer(dirA, dirB string, margin float64, format string) error {
-	one, errA := modelOf(dirA)
-	other, errB := modelOf(dirB)
+	_, one, errA := readRun(dirA)
+	_, other, errB := readRun(dirB)
 	if err := errors.Join(errA, errB); err != nil {
 		return wrong(fmt.Errorf("reading the runs: %w", err))
 	}
@@ -51,17 +49,4 @@ func (a *app) transfer(dirA, dirB string, margin float64, format string) error {
 		return wrong(errors.New("the runs have no comparison in common: " + strings.Join(r.Missing, ", ")))
 	}
 	return r.Write(a.env.Stdout, format)
-}
-
-// modelOf reads a run and derives its results.
-func modelOf(dir string) (*report.Model, error) {
-	run, err := store.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	m, err := report.Build(run)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	return m, nil
 }

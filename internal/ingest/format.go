@@ -146,14 +146,6 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Single makes a format's only measurement of a result.
-func Single(out *model.LoadResult, err error) ([]Measurement, error) {
-	if err != nil {
-		return nil, err
-	}
-	return []Measurement{{Result: out, Labels: map[string]string{}}}, nil
-}
-
 // Label sets a label that is known.
 func (m *Measurement) Label(name, value string) {
 	if m.Labels == nil {

@@ -182,7 +182,7 @@ func client(t *testing.T, site model.Site) string {
 	t.Helper()
 	for _, n := range site.Topology().Nodes() {
 		for _, p := range n.Pods {
-			if p.Role == "client" {
+			if p.Role == model.RoleClient {
 				return p.Name
 			}
 		}
@@ -196,36 +196,14 @@ func client(t *testing.T, site model.Site) string {
 func Ask(t *testing.T, site model.Site, from string, to netip.AddrPort, host string) (identity string, err error) {
 	t.Helper()
 	const patience = 3 * time.Second
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ns := Network(t, site, from)
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-			err = ns.InNetwork(func() (err error) {
-				conn, err = (&net.Dialer{}).DialContext(ctx, network, addr)
-				return err
-			})
-			return conn, err
-		},
+	reply, err := exchange(t, site, from, patience, http.MethodGet, to, "/", host, "")
+	if err == nil && reply.Status != http.StatusOK {
+		err = fmt.Errorf("%s answered %d %s", to, reply.Status, http.StatusText(reply.Status))
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+to.String()+"/", http.NoBody)
 	if err != nil {
 		return "", err
 	}
-	req.Host = host
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		return "", fmt.Errorf("reading the answer of %s: %w", to, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s answered %s", to, resp.Status)
-	}
-	return resp.Header.Get(identityHeader), nil
+	return reply.Header.Get(identityHeader), nil
 }
 
 // Eventually calls try until it returns nil, for at most as long as a layer

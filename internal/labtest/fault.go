@@ -54,14 +54,7 @@ func Fault(t *testing.T, s FaultSuite) {
 	topology.Links = s.Links
 	site := Site(t, topology)
 	servers := site.Topology().Services[0].Pods
-	for _, name := range servers {
-		_, err := Pod(t, site, name).Start(t.Context(), model.Process{
-			Name: CommandServe, Component: model.ComponentApp, Command: []string{"{self}", CommandServe, name},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	StartServers(t, site)
 	reachAll(t, site, nil)
 	before := State(t, site)
 	for _, round := range []string{"first", "second"} {

@@ -26,6 +26,13 @@ type Reply struct {
 func Get(t *testing.T, site model.Site, from, method string, to netip.AddrPort, path, body string) (Reply, error) {
 	t.Helper()
 	const patience = 10 * time.Second
+	return exchange(t, site, from, patience, method, to, path, "", body)
+}
+
+// exchange sends one request over a new connection from a pod; host is the Host
+// header, "" the address.
+func exchange(t *testing.T, site model.Site, from string, patience time.Duration, method string, to netip.AddrPort, path, host, body string) (Reply, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	ns := Network(t, site, from)
@@ -43,6 +50,7 @@ func Get(t *testing.T, site model.Site, from, method string, to netip.AddrPort, 
 	if err != nil {
 		return Reply{}, err
 	}
+	req.Host = host
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return Reply{}, err

@@ -3,10 +3,7 @@ package labtest_test
 import (
 	"context"
 	"errors"
-	"net/http"
 	"net/netip"
-	"os/signal"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,21 +13,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
 
-func TestMain(m *testing.M) { labtest.Main(m, labtest.Commands{"serve": serve}) }
-
-// serve answers HTTP with the identity args[0].
-func serve(args []string) int {
-	server := &http.Server{Addr: ":8080", Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("X-Windtunnel-Identity", args[0])
-	})}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, func() { _ = server.Close() })
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return 1
-	}
-	return 0
-}
+func TestMain(m *testing.M) { labtest.Main(m, labtest.Commands{labtest.CommandServe: labtest.Serve}) }
 
 // vip is a layer of the smallest kind: a VIP in the client's node.
 type vip struct{ front netip.AddrPort }

@@ -1,6 +1,10 @@
 package model
 
-import "time"
+import (
+	"context"
+	"errors"
+	"time"
+)
 
 // Scenario is a timeline of harms that loads can be run under.
 type Scenario struct {
@@ -32,6 +36,18 @@ type FaultRecord struct {
 	Struck []string `json:"struck,omitempty"`
 	// Observed is the harm measured back where it acts.
 	Observed Ledger `json:"observed,omitempty"`
+}
+
+// Heals undo the parts of a harm.
+type Heals []func(context.Context) error
+
+// Heal undoes all of them, whatever becomes of one.
+func (h Heals) Heal(ctx context.Context) error {
+	var errs []error
+	for _, heal := range h {
+		errs = append(errs, heal(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // Trace is every request of a window, one column a property, in the order in

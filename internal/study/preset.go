@@ -37,7 +37,7 @@ func (b *builder) preset(c TopologyConfig, replicas int) model.Topology {
 	if c.Cloud != "" {
 		b.reject("topology.cloud", "belongs to the presets two-regions and three-regions")
 	}
-	client := model.Node{Name: "node-0", Pods: []model.PodSpec{{Name: "client", Role: roleClient}}}
+	client := model.Node{Name: "node-0", Pods: []model.PodSpec{{Name: "client", Role: model.RoleClient}}}
 	region := func(clusters ...model.Cluster) []model.Region {
 		return []model.Region{{Name: "region-0", Clusters: clusters}}
 	}
@@ -136,7 +136,7 @@ func (b *builder) apart(c TopologyConfig, regions, replicas int) model.Topology 
 			client += "-" + place
 		}
 		t.Regions = append(t.Regions, model.Region{Name: place, Clusters: []model.Cluster{{Name: "cluster-" + place, Nodes: []model.Node{
-			{Name: place + "-0", Pods: []model.PodSpec{{Name: client, Role: roleClient}}},
+			{Name: place + "-0", Pods: []model.PodSpec{{Name: client, Role: model.RoleClient}}},
 			{Name: place + "-1", Pods: pods[i]},
 		}}}})
 	}

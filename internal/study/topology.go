@@ -8,11 +8,8 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// The roles of pods.
-const (
-	roleClient = "client"
-	roleServer = "server"
-)
+// roleServer is the role of pods that answer; those that ask are clients.
+const roleServer = "server"
 
 // topology makes the topology; a zero one if something is wrong with it.
 func (b *builder) topology(c TopologyConfig, replicas int) model.Topology {

@@ -171,9 +171,6 @@ func forward(signals <-chan os.Signal, p *os.Process, done <-chan struct{}) {
 	for {
 		select {
 		case s := <-signals:
-			if s == unix.SIGINT && foreground() {
-				continue
-			}
 			if err := p.Signal(s); err != nil {
 				return // it has ended; Wait reports how
 			}
@@ -181,19 +178,6 @@ func forward(signals <-chan os.Signal, p *os.Process, done <-chan struct{}) {
 			return
 		}
 	}
-}
-
-// foreground says whether this process's group is its terminal's foreground
-// group: Ctrl-C then reaches the inner process without help, and a second
-// SIGINT would look like impatience.
-func foreground() bool {
-	tty, err := os.Open("/dev/tty")
-	if err != nil {
-		return false
-	}
-	defer tty.Close() //nolint:errcheck // only read
-	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	return err == nil && group == unix.Getpgrp()
 }
 
 // SettleInside makes the new namespaces a home: mounts do not leak out, /proc

@@ -132,14 +132,7 @@ func (f Fault) Inject(ctx context.Context, s model.Site) (heal func(context.Cont
 		return nil, err
 	}
 	var mu sync.Mutex
-	var revive []func(context.Context) error
-	heal = func(ctx context.Context) error {
-		var errs []error
-		for _, again := range revive {
-			errs = append(errs, again(ctx))
-		}
-		return errors.Join(errs...)
-	}
+	var revive model.Heals
 	var all sync.WaitGroup
 	errs := make([]error, len(names))
 	for i, name := range names {
@@ -154,9 +147,9 @@ func (f Fault) Inject(ctx context.Context, s model.Site) (heal func(context.Cont
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return nil, errors.Join(err, heal(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, revive.Heal(context.WithoutCancel(ctx)))
 	}
-	return heal, nil
+	return revive.Heal, nil
 }
 
 // components kills some of them and leaves the rest alone.
@@ -170,18 +163,11 @@ func (f Fault) components(ctx context.Context, s model.Site) (heal func(context.
 		return nil, err
 	}
 	var facts model.Ledger
-	var revive []func(context.Context) error
-	heal = func(ctx context.Context) error {
-		var errs []error
-		for _, again := range revive {
-			errs = append(errs, again(ctx))
-		}
-		return errors.Join(errs...)
-	}
+	var revive model.Heals
 	for _, c := range f.config.Components {
 		struck, again, err := m.KillComponent(ctx, c, where)
 		if err != nil {
-			return nil, errors.Join(err, heal(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, revive.Heal(context.WithoutCancel(ctx)))
 		}
 		revive = append(revive, again)
 		facts = append(facts, model.Fact{Layer: "fault", Key: "killed " + string(c), Value: "in " + strings.Join(struck, ", "), Source: model.SourceConfig})
@@ -189,7 +175,7 @@ func (f Fault) components(ctx context.Context, s model.Site) (heal func(context.
 	f.killed.mu.Lock()
 	defer f.killed.mu.Unlock()
 	f.killed.facts = facts
-	return heal, nil
+	return revive.Heal, nil
 }
 
 func kill(ctx context.Context, s model.Site, name string, power bool) (revive func(context.Context) error, err error) {

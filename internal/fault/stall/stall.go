@@ -44,22 +44,15 @@ func (f Fault) Inject(ctx context.Context, s model.Site) (heal func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	var resume []func(context.Context) error
-	heal = func(ctx context.Context) error {
-		var errs []error
-		for _, again := range resume {
-			errs = append(errs, again(ctx))
-		}
-		return errors.Join(errs...)
-	}
+	var resume model.Heals
 	for _, name := range names {
 		again, err := suspend(ctx, s, name)
 		if err != nil {
-			return nil, errors.Join(err, heal(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, resume.Heal(context.WithoutCancel(ctx)))
 		}
 		resume = append(resume, again)
 	}
-	return heal, nil
+	return resume.Heal, nil
 }
 
 func suspend(ctx context.Context, s model.Site, name string) (resume func(context.Context) error, err error) {
