@@ -45,6 +45,7 @@ type Layer struct {
 	config Config
 	find   func(explicit string) (string, error)
 	mesh   *mesh
+	live   live // for rules
 	traced bool // the sidecars log traced requests
 	onWire bool // whatever the client sends to a service leaves its node
 }
@@ -119,10 +120,14 @@ func (l *Layer) start(ctx context.Context, sc *sidecar, program string) error {
 	if err != nil {
 		return err
 	}
-	return sc.Start(ctx, proxy.Spec{
+	spec, err := l.changeable(proxy.Spec{
 		Name: Name, Component: model.ComponentSidecar, Program: program, Concurrency: l.config.Concurrency, Limits: l.config.Limits(), Files: files,
 		Args: l.flags(),
 	})
+	if err != nil {
+		return err
+	}
+	return sc.Start(ctx, spec)
 }
 
 // redirect sends all TCP of a pod through its sidecar, except Envoy's own and

@@ -1,0 +1,312 @@
+package envoy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
+)
+
+const (
+	filterFault  = "envoy.filters.http.fault"
+	messageFault = "envoy.extensions.filters.http.fault.v3.HTTPFault"
+	clusterSpans = "spans"
+	nowhere    = "BlackHoleCluster" // as Istio calls what nothing gets out of
+)
+
+// follow changes a sidecar's configuration, as decoded from JSON, to what it is
+// under the rules.
+func (m *mesh) follow(config object, r model.Rules) error {
+	static, _ := config["static_resources"].(object)
+	if r.Service == "" {
+		return nil // no rules
+	}
+	clusters, err := m.followClusters(static["clusters"], r)
+	if err != nil {
+		return err
+	}
+	static["clusters"] = clusters
+	managers(static["listeners"], func(manager object) {
+		stat, _ := manager["stat_prefix"].(string)
+		filters, _ := manager["http_filters"].(list)
+		switch stat {
+		case "outbound_" + r.Service:
+			if len(r.Routes) > 0 {
+				followRoutes(manager, r)
+				filters = append(list{proxy.Extension(filterFault, messageFault, object{})}, filters...)
+			}
+		case "inbound_" + r.Service:
+			filters = append(m.access(r), filters...)
+		}
+		manager["http_filters"] = filters
+		if r.Log {
+			manager["access_log"] = list{proxy.Extension("envoy.access_loggers.stdout", "envoy.extensions.access_loggers.stream.v3.StdoutAccessLog", object{})}
+		}
+		if r.Spans.IsValid() {
+			manager["tracing"] = tracing()
+		}
+	})
+	if r.Egress != nil {
+		followEgress(static["listeners"], *r.Egress)
+	}
+	return nil
+}
+
+// managers visits the configurations of all HTTP connection managers.
+func managers(config any, visit func(manager object)) {
+	switch v := config.(type) {
+	case object:
+		if kind, _ := v["@type"].(string); strings.HasSuffix(kind, ".HttpConnectionManager") {
+			visit(v)
+			return
+		}
+		for _, inner := range v {
+			managers(inner, visit)
+		}
+	case list:
+		for _, inner := range v {
+			managers(inner, visit)
+		}
+	}
+}
+
+// clone is a copy of what was decoded from JSON.
+func clone(v object) (object, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("copying a configuration: %w", err)
+	}
+	var c object
+	if err := json.Unmarshal(text, &c); err != nil {
+		return nil, fmt.Errorf("copying a configuration: %w", err)
+	}
+	return c, nil
+}
+
+// subsetName is the cluster of some of a service's pods, as Istio names it.
+func subsetName(s service, subset string) string {
+	return fmt.Sprintf("outbound|%d|%s|%s", s.Port, subset, s.Name)
+}
+
+// followClusters adds the subsets, and sets limits.
+func (m *mesh) followClusters(was any, r model.Rules) (list, error) {
+	s, err := m.service(r.Service)
+	if err != nil {
+		return nil, err
+	}
+	all, _ := was.(list)
+	for _, c := range all {
+		base, ok := c.(object)
+		if !ok || base["name"] != clusterName(s) {
+			continue
+		}
+		if r.Limit > 0 {
+			base["circuit_breakers"] = object{"thresholds": list{object{
+				"max_connections": r.Limit, "max_pending_requests": 1, "max_requests": r.Limit, "max_retries": r.Limit,
+			}}}
+		}
+		if r.Eject != nil {
+			o := usualOutlier()
+			o.Errors, o.BaseEjectionTime, o.MaxEjectionPercent = r.Eject.Failures, proxy.Duration(r.Eject.For.String()), 100
+			base["outlier_detection"] = o.envoy()
+		}
+		for name, pods := range r.Subsets {
+			subset, err := m.subset(base, s, name, pods)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, subset)
+		}
+		break
+	}
+	if r.Egress != nil {
+		all = append(all, object{"name": nowhere, "type": "STATIC", "connect_timeout": "1s"})
+	}
+	if r.Spans.IsValid() {
+		all = append(all, spansCluster(r.Spans))
+	}
+	return all, nil
+}
+
+// subset is a copy of a service's cluster with the endpoints of some pods only.
+func (m *mesh) subset(base object, s service, name string, pods []string) (object, error) {
+	c, err := clone(base)
+	if err != nil {
+		return nil, err
+	}
+	c["name"] = subsetName(s, name)
+	load, _ := c["load_assignment"].(object)
+	load["cluster_name"] = c["name"]
+	localities, _ := load["endpoints"].(list)
+	for _, l := range localities {
+		locality, _ := l.(object)
+		endpoints, _ := locality["lb_endpoints"].(list)
+		locality["lb_endpoints"] = slices.DeleteFunc(endpoints, func(e any) bool { return !s.hasEndpoint(e, pods) })
+	}
+	return c, nil
+}
+
+// hasEndpoint says whether an endpoint of the service is one of the pods.
+func (s service) hasEndpoint(endpoint any, pods []string) bool {
+	for _, key := range []string{"endpoint", "address", "socket_address", "address"} {
+		o, _ := endpoint.(object)
+		endpoint = o[key]
+	}
+	for i, addr := range s.addrs {
+		if endpoint == addr && slices.Contains(pods, s.Pods[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// followRoutes replaces the routes to a service. Each is made of the one that
+// was there, so that what a rule does not say stays as it was.
+func followRoutes(manager object, r model.Rules) {
+	table, _ := manager["route_config"].(object)
+	hosts, _ := table["virtual_hosts"].(list)
+	if len(hosts) == 0 {
+		return
+	}
+	host, _ := hosts[0].(object)
+	was, _ := host["routes"].(list)
+	if len(was) == 0 {
+		return
+	}
+	base, _ := was[len(was)-1].(object)
+	var now list
+	for _, rule := range r.Routes {
+		now = append(now, route(base, rule))
+	}
+	host["routes"] = now
+}
+
+func route(base object, rule model.Route) object {
+	prefix := "/"
+	if rule.PathPrefix != "" {
+		prefix = rule.PathPrefix
+	}
+	match := object{"prefix": prefix}
+	var headers list
+	for name, value := range rule.Header {
+		headers = append(headers, object{"name": name, "string_match": object{"exact": value}})
+	}
+	if len(headers) > 0 {
+		match["headers"] = headers
+	}
+	action := object{}
+	was, _ := base["route"].(object)
+	for k, v := range was {
+		action[k] = v
+	}
+	cluster, _ := action["cluster"].(string)
+	subset := func(name string) string { return strings.Replace(cluster, "||", "|"+name+"|", 1) }
+	if len(rule.To) > 0 {
+		delete(action, "cluster")
+		var weighted list
+		for _, w := range rule.To {
+			weighted = append(weighted, object{"name": subset(w.Subset), "weight": w.Weight})
+		}
+		action["weighted_clusters"] = object{"clusters": weighted}
+	}
+	if rule.Mirror != "" {
+		action["request_mirror_policies"] = list{object{"cluster": subset(rule.Mirror)}}
+	}
+	if rule.Timeout > 0 {
+		action["timeout"] = seconds(rule.Timeout)
+	}
+	if rule.Retries > 0 {
+		policy := retries()
+		policy["num_retries"], policy["retriable_status_codes"] = rule.Retries, rule.RetryOn
+		action["retry_policy"] = policy
+	}
+	one := object{"match": match, "route": action}
+	if fault := injected(rule); fault != nil {
+		one["typed_per_filter_config"] = object{filterFault: proxy.Typed(messageFault, fault)}
+	}
+	return one
+}
+
+// injected is the fault of a route; nil: none.
+func injected(rule model.Route) object {
+	fault, always := object{}, object{"numerator": 100, "denominator": "HUNDRED"}
+	if rule.Delay > 0 {
+		fault["delay"] = object{"fixed_delay": seconds(rule.Delay), "percentage": always}
+	}
+	if rule.Abort > 0 {
+		fault["abort"] = object{"http_status": rule.Abort, "percentage": always}
+	}
+	if len(fault) == 0 {
+		return nil
+	}
+	return fault
+}
+
+func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s" }
+
+// access are the filters that let requests in by the identity which the client
+// has proved.
+func (m *mesh) access(r model.Rules) (filters list) {
+	add := func(name, action string, roles []string) {
+		if len(roles) == 0 {
+			return
+		}
+		var principals list
+		for _, role := range roles {
+			principals = append(principals, object{"authenticated": object{"principal_name": object{"exact": m.identity(role)}}})
+		}
+		filters = append(filters, proxy.Extension(name, "envoy.extensions.filters.http.rbac.v3.RBAC", object{"rules": object{
+			"action": action, "policies": object{"rule": object{"permissions": list{object{"any": true}}, "principals": principals}},
+		}}))
+	}
+	add("deny", "DENY", r.Deny)
+	add("allow", "ALLOW", r.Allow)
+	return filters
+}
+
+// followEgress lets connections out to the allowed addresses only.
+func followEgress(listeners any, e model.Egress) {
+	all, _ := listeners.(list)
+	for _, l := range all {
+		one, _ := l.(object)
+		if one["name"] != "virtualOutbound" {
+			continue
+		}
+		chains, _ := one["filter_chains"].(list)
+		for _, addr := range e.Allowed {
+			chains = append(chains, object{
+				"filter_chain_match": proxy.Match(addr.Port(), addr.Addr().String()),
+				"filters":            list{proxy.TCPProxy("egress", "PassthroughCluster", nil)},
+			})
+		}
+		one["filter_chains"] = chains
+		one["default_filter_chain"] = object{"filters": list{proxy.TCPProxy(nowhere, nowhere, nil)}}
+	}
+}
+
+// tracing tells Zipkin about every request, and carries trace contexts in
+// W3C's form, too.
+func tracing() object {
+	return object{
+		"provider": proxy.Extension("envoy.tracers.zipkin", "envoy.config.trace.v3.ZipkinConfig", object{
+			"collector_cluster": clusterSpans, "collector_endpoint": "/api/v2/spans", "collector_endpoint_version": "HTTP_JSON",
+			"trace_context_option": "USE_B3_WITH_W3C_PROPAGATION", "trace_id_128bit": true, "shared_span_context": false,
+		}),
+		"random_sampling": object{"value": 100},
+	}
+}
+
+func spansCluster(at netip.AddrPort) object {
+	return object{
+		"name": clusterSpans, "type": "STATIC", "connect_timeout": "1s", "upstream_bind_config": ownMark(),
+		"load_assignment": object{"cluster_name": clusterSpans, "endpoints": list{
+			object{"lb_endpoints": list{object{"endpoint": object{"address": proxy.Address(at.Addr().String(), at.Port())}}}},
+		}},
+	}
+}
