@@ -177,19 +177,24 @@ func (l *Layer) place(s model.Site) error {
 			if !ok {
 				return &model.UnsupportedError{What: "the layer " + Name, Missing: "this target's pods have no network namespace to redirect traffic in", Hint: "use the lab"}
 			}
-			sc := &sidecar{pod: pod, role: p.Role, where: where}
-			for _, svc := range l.services {
-				known := func(o service) bool { return o.TargetPort == svc.TargetPort }
-				if slices.Contains(svc.Pods, p.Name) && !slices.ContainsFunc(sc.own, known) {
-					sc.own = append(sc.own, svc)
-				}
-			}
+			sc := &sidecar{pod: pod, role: p.Role, where: where, own: l.of(p.Name)}
 			if l.config.outbound() || len(sc.own) > 0 {
 				l.sidecars = append(l.sidecars, sc)
 			}
 		}
 	}
 	return nil
+}
+
+// of are the services of which a pod is an endpoint, one a target port.
+func (l *Layer) of(pod string) (own []service) {
+	for _, svc := range l.services {
+		known := func(o service) bool { return o.TargetPort == svc.TargetPort }
+		if slices.Contains(svc.Pods, pod) && !slices.ContainsFunc(own, known) {
+			own = append(own, svc)
+		}
+	}
+	return own
 }
 
 // each does something with all sidecars at once.

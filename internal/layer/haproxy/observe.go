@@ -232,9 +232,9 @@ func (sc *sidecar) ask(ctx context.Context, question string) (answer []byte, err
 	const patience = 5 * time.Second
 	err = sc.where.InNetwork(func() error {
 		d := net.Dialer{Timeout: time.Second}
-		conn, err := d.DialContext(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(portAdmin))
-		if err != nil {
-			return err
+		conn, dialErr := d.DialContext(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(portAdmin))
+		if dialErr != nil {
+			return dialErr
 		}
 		defer conn.Close() //nolint:errcheck // only read
 		if err = conn.SetDeadline(time.Now().Add(patience)); err != nil {
