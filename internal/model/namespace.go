@@ -6,3 +6,7 @@ type NamespaceFile interface {
 	Namespace
 	NetworkPath() string
 }
+
+// FactWirePorts is the key of the fact that says to which TCP ports connections
+// were opened on the underlay.
+const FactWirePorts = "TCP ports on the wire"

@@ -24,7 +24,8 @@ func Counters(raw []byte) iter.Seq2[string, uint64] {
 	}
 }
 
-// Host is an endpoint of a cluster as a live Envoy has it.
+// Host is an endpoint of a cluster as a live Envoy has it. The address of one
+// that is reached through a listener inside the Envoy is where that sends to.
 type Host struct {
 	Cluster  string
 	Addr     netip.AddrPort
@@ -54,6 +55,9 @@ func ParseHosts(raw []byte) ([]Host, error) {
 						Address string `json:"address"`
 						Port    uint16 `json:"port_value"`
 					} `json:"socket_address"`
+					Internal struct {
+						Endpoint string `json:"endpoint_id"`
+					} `json:"envoy_internal_address"`
 				} `json:"address"`
 				Stats []struct {
 					Name  string `json:"name"`
@@ -77,12 +81,16 @@ func ParseHosts(raw []byte) ([]Host, error) {
 	var hosts []Host
 	for _, c := range all.Clusters {
 		for _, h := range c.Hosts {
-			addr, err := netip.ParseAddr(h.Address.Socket.Address)
+			to, err := netip.ParseAddrPort(h.Address.Internal.Endpoint)
 			if err != nil {
-				continue // a pipe: none of ours
+				addr, err := netip.ParseAddr(h.Address.Socket.Address)
+				if err != nil {
+					continue // a pipe: none of ours
+				}
+				to = netip.AddrPortFrom(addr, h.Address.Socket.Port)
 			}
 			host := Host{
-				Cluster: c.Name, Addr: netip.AddrPortFrom(addr, h.Address.Socket.Port), Region: h.Locality.Region,
+				Cluster: c.Name, Addr: to, Region: h.Locality.Region,
 				Priority: h.Priority, Healthy: !h.Health.Ejected && !h.Health.Failed,
 			}
 			for _, s := range h.Stats {

@@ -93,6 +93,10 @@ func (n *Netns) enter() error {
 // FD is the descriptor that holds the namespace; it stays Netns's own.
 func (n *Netns) FD() int { return int(n.file.Fd()) }
 
+// Path is a file by which other programs of this pid namespace can enter it,
+// for as long as Netns holds it.
+func (n *Netns) Path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.FD()) }
+
 // Close lets go of the namespace; the kernel removes it, with its devices and
 // rules, when no process is left in it. Closing twice is fine.
 func (n *Netns) Close() error {

@@ -20,7 +20,7 @@ func clusterName(s service) string { return fmt.Sprintf("outbound|%d||%s", s.Por
 // groups are a service's endpoints as a sidecar of a cluster uses them.
 func (m *mesh) groups(s service, from *proxy.Cluster) ([]proxy.Group, error) {
 	return m.places.Endpoints(s.Service, proxy.View{
-		From: from, Nearest: m.config.LoadBalancing == Locality, Failover: m.config.Failover,
+		From: from, Nearest: m.config.near(s.Name), Failover: m.config.Failover,
 		Local:   slices.Contains(m.config.ClusterLocal, s.Name),
 		Gateway: m.config.Profile.GatewayPort(), Beyond: m.config.Profile.Beyond,
 	})
@@ -32,28 +32,35 @@ func (m *mesh) outboundCluster(s service, sc *sidecar) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := "LEAST_REQUEST"
-	if m.config.LoadBalancing == RoundRobin {
-		policy = "ROUND_ROBIN"
-	}
 	c := object{
-		"name": clusterName(s), "type": "STATIC", "lb_policy": policy, "connect_timeout": "10s", "circuit_breakers": proxy.Unlimited(),
+		"name": clusterName(s), "type": "STATIC", "lb_policy": m.policy(), "connect_timeout": "10s", "circuit_breakers": proxy.Unlimited(),
 		"upstream_bind_config": ownMark(),
 		"load_assignment":      proxy.Static(clusterName(s), groups),
 	}
 	if m.config.Profile == proxy.Kuma {
 		c["connect_timeout"], c["circuit_breakers"] = kumaConnectTimeout, proxy.Breakers(kumaMost, kumaMostRetries)
 	}
-	if o := m.config.Outlier; o != nil {
+	if o := m.config.outlier(s.Name); o != nil {
 		c["outlier_detection"] = o.envoy()
 		c["common_lb_config"] = object{"healthy_panic_threshold": object{"value": 0}} // Istio's minHealthPercent
 	}
+	if s.http {
+		c["typed_extension_protocol_options"] = asAsked()
+	}
 	if m.config.MTLS != Disabled {
 		c["transport_socket"] = proxy.Extension("envoy.transport_sockets.tls", "envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext", object{
-			"sni": m.config.Profile.ServerName(s.Service), "common_tls_context": tlsContext(m.identity("server"), s.http),
+			"sni": m.config.Profile.ServerName(s.Service), "common_tls_context": tlsContext(m.identity("server"), false), // what is offered is what the request came in
 		})
 	}
 	return c, nil
+}
+
+// policy is the way of balancing over endpoints that are alike.
+func (m *mesh) policy() string {
+	if m.config.LoadBalancing == RoundRobin {
+		return "ROUND_ROBIN"
+	}
+	return "LEAST_REQUEST"
 }
 
 // envoy is the outlier detection as Istio writes it: by errors in a row only.
@@ -84,12 +91,16 @@ func ownMark() object {
 
 func inboundCluster(s service) object {
 	name := "inbound|" + s.Name
-	return object{
+	c := object{
 		"name": name, "type": "STATIC", "connect_timeout": "10s", "circuit_breakers": proxy.Unlimited(), "upstream_bind_config": ownMark(),
 		"load_assignment": object{"cluster_name": name, "endpoints": list{
 			object{"lb_endpoints": list{object{"endpoint": object{"address": proxy.Address("127.0.0.1", s.TargetPort)}}}},
 		}},
 	}
+	if s.http {
+		c["typed_extension_protocol_options"] = asAsked()
+	}
+	return c
 }
 
 func passthroughCluster() object {
@@ -180,46 +191,64 @@ func (m *mesh) planned() []model.Claim {
 // merged are the same facts, as the live sidecars have them, with how many
 // requests each priority has got.
 func (m *mesh) merged(ctx context.Context) (model.Ledger, error) {
-	var ledger model.Ledger
-	seen := map[*proxy.Cluster]bool{}
-	sent := map[string]map[string]uint64{}
+	if !m.several() {
+		return nil, nil
+	}
+	seen := newSightings(m)
 	for _, sc := range m.sidecars {
-		if !m.several() {
-			break
-		}
-		c := m.places.Of(sc.pod.Name())
 		hosts, err := sc.Hosts(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range m.services {
-			rows, counts := m.live(hosts, s)
-			key := factEndpoints(s, c)
-			if !seen[c] {
-				ledger = append(ledger, model.Fact{Layer: Name, Key: key, Value: proxy.Describe(rows), Source: model.SourceConfig})
-				sent[key] = map[string]uint64{}
-			}
-			for region, n := range counts {
-				sent[key][region] += n
-			}
-		}
-		seen[c] = true
+		seen.add(hosts, m.places.Of(sc.pod.Name()), clusterName)
 	}
-	for _, key := range slices.Sorted(maps.Keys(sent)) {
-		for _, region := range slices.Sorted(maps.Keys(sent[key])) {
+	return seen.ledger(), nil
+}
+
+// sightings are the endpoints that live proxies of each cluster have, and what was
+// sent to them by region.
+type sightings struct {
+	mesh  *mesh
+	facts model.Ledger
+	sent  map[string]map[string]uint64
+}
+
+func newSightings(m *mesh) *sightings {
+	return &sightings{mesh: m, sent: map[string]map[string]uint64{}}
+}
+
+// add takes a proxy's endpoints into account, which it has under such names.
+func (v *sightings) add(hosts []proxy.Host, at *proxy.Cluster, name func(service) string) {
+	for _, s := range v.mesh.services {
+		rows, counts := v.mesh.live(hosts, s, name(s))
+		key := factEndpoints(s, at)
+		if v.sent[key] == nil {
+			v.facts = append(v.facts, model.Fact{Layer: Name, Key: key, Value: proxy.Describe(rows), Source: model.SourceConfig})
+			v.sent[key] = map[string]uint64{}
+		}
+		for region, n := range counts {
+			v.sent[key][region] += n
+		}
+	}
+}
+
+func (v *sightings) ledger() model.Ledger {
+	ledger := v.facts
+	for _, key := range slices.Sorted(maps.Keys(v.sent)) {
+		for _, region := range slices.Sorted(maps.Keys(v.sent[key])) {
 			ledger = append(ledger, model.Fact{
-				Layer: Name, Key: "sent to " + key, Value: region + ": " + strconv.FormatUint(sent[key][region], 10), Source: model.SourceCounters,
+				Layer: Name, Key: "sent to " + key, Value: region + ": " + strconv.FormatUint(v.sent[key][region], 10), Source: model.SourceCounters,
 			})
 		}
 	}
-	return ledger, nil
+	return ledger
 }
 
-// live are a service's endpoints in one sidecar, and what was sent by region.
-func (m *mesh) live(hosts []proxy.Host, s service) (rows []proxy.Row, sent map[string]uint64) {
+// live are a service's endpoints in one proxy, and what was sent by region.
+func (m *mesh) live(hosts []proxy.Host, s service, cluster string) (rows []proxy.Row, sent map[string]uint64) {
 	sent = map[string]uint64{}
 	for _, h := range hosts {
-		if h.Cluster != clusterName(s) {
+		if h.Cluster != cluster {
 			continue
 		}
 		gateway := h.Addr.Port() == m.config.Profile.GatewayPort() && h.Addr.Port() != s.TargetPort

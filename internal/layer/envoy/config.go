@@ -19,6 +19,35 @@ const (
 	Disabled   MTLS = "disabled"   // plaintext
 )
 
+// Mode says where the mesh's proxies are.
+type Mode string
+
+// The modes.
+const (
+	Sidecar Mode = "sidecar" // one in every pod, at L7 where services speak HTTP
+	Ambient Mode = "ambient" // one on every node, at L4; waypoints are L7's
+)
+
+// Start says whether a pod's app or its sidecar is there first.
+type Start string
+
+// The orders.
+const (
+	// NativeStart begins with the sidecar, as a native sidecar of Kubernetes does.
+	NativeStart Start = "native"
+	// AppFirst redirects the pod's traffic while its sidecar is still starting.
+	AppFirst Start = "app-first"
+)
+
+// Switch is on or off.
+type Switch string
+
+// Its positions.
+const (
+	On  Switch = "on"
+	Off Switch = "off"
+)
+
 // LoadBalancing says which of a service's endpoints gets a request.
 type LoadBalancing string
 
@@ -46,11 +75,19 @@ const (
 type Config struct {
 	// Profile is the mesh that is imitated.
 	Profile proxy.Profile `json:"profile,omitempty" jsonschema:"enum=istio,enum=kuma,default=istio"`
+	// Mode is sidecar or, with istio, ambient.
+	Mode Mode `json:"mode,omitempty" jsonschema:"enum=sidecar,enum=ambient,default=sidecar"`
+	// Waypoint puts a proxy for L7 before the services that speak HTTP, in
+	// ambient mode: one in each cluster.
+	Waypoint bool `json:"waypoint,omitempty"`
 	// MTLS is strict, permissive or disabled.
 	MTLS MTLS `json:"mtls,omitempty" jsonschema:"enum=strict,enum=permissive,enum=disabled,default=strict"`
 	// LoadBalancing is least-request (Istio's default), round-robin (Kuma's) or
 	// locality.
 	LoadBalancing LoadBalancing `json:"load_balancing,omitempty" jsonschema:"enum=least-request,enum=round-robin,enum=locality"`
+	// LocalityFor are the services that have locality and outlier detection;
+	// none: all. The others have their mesh's defaults.
+	LocalityFor []string `json:"locality_for,omitempty"`
 	// Outlier takes endpoints out that fail. With istio, locality has it always.
 	Outlier *Outlier `json:"outlier_detection,omitempty"`
 	// Failover is, by region, the region that comes next; without, and after it,
@@ -59,6 +96,12 @@ type Config struct {
 	// ClusterLocal are services, e.g. databases, of which clients use the
 	// endpoints of their own cluster only.
 	ClusterLocal []string `json:"cluster_local,omitempty"`
+	// Telemetry counts and times requests by source and destination, as istio
+	// does; with istio only, where there is a proxy for L7.
+	Telemetry Switch `json:"telemetry,omitempty" jsonschema:"enum=on,enum=off,default=on"`
+	// Start is native or, of sidecars, app-first: what is asked before they are
+	// there fails, and is counted.
+	Start Start `json:"start,omitempty" jsonschema:"enum=native,enum=app-first,default=native"`
 	// TCP are services that do not speak HTTP.
 	TCP []string `json:"tcp,omitempty"`
 	// Protocol is what kuma is told of all other services; it has to be said.
@@ -101,7 +144,7 @@ func usualOutlier() Outlier {
 }
 
 func parse(raw json.RawMessage) (Config, error) {
-	c := Config{Profile: proxy.Istio, MTLS: Strict, Options: proxy.DefaultOptions()}
+	c := Config{Profile: proxy.Istio, Mode: Sidecar, MTLS: Strict, Start: NativeStart, Options: proxy.DefaultOptions()}
 	if err := model.ReadConfig(raw, &c); err != nil {
 		return c, err
 	}
@@ -111,15 +154,40 @@ func parse(raw json.RawMessage) (Config, error) {
 			c.LoadBalancing = RoundRobin
 		}
 	}
-	if c.LoadBalancing == Locality && c.Outlier == nil && c.Profile == proxy.Istio {
+	if c.LoadBalancing == Locality && c.Outlier == nil && c.Profile == proxy.Istio && c.Mode == Sidecar {
 		usual := usualOutlier()
 		c.Outlier = &usual
 	}
-	return c, c.check()
+	err := c.check()
+	if c.Telemetry == "" {
+		c.Telemetry = On
+		if !c.atL7() {
+			c.Telemetry = Off
+		}
+	}
+	return c, err
+}
+
+// atL7 says whether there are proxies that could tell Istio's request metrics.
+func (c Config) atL7() bool {
+	return c.Profile == proxy.Istio && (c.Mode == Sidecar || c.Waypoint)
+}
+
+// near says whether a service has locality.
+func (c Config) near(service string) bool {
+	return c.LoadBalancing == Locality && (len(c.LocalityFor) == 0 || slices.Contains(c.LocalityFor, service))
+}
+
+// outlier is a service's outlier detection; nil: it has none.
+func (c Config) outlier(service string) *Outlier {
+	if len(c.LocalityFor) > 0 && !c.near(service) {
+		return nil
+	}
+	return c.Outlier
 }
 
 func (c Config) check() error {
-	errs := []error{c.Profile.Check(), c.Problems(), c.Outlier.check(), c.checkProtocol()}
+	errs := []error{c.Profile.Check(), c.Problems(), c.Outlier.check(), c.checkProtocol(), c.checkMode()}
 	if c.MTLS != Strict && c.MTLS != Permissive && c.MTLS != Disabled {
 		errs = append(errs, proxy.Bad("mtls", "is %q; it can be strict, permissive or disabled", c.MTLS))
 	}
@@ -128,6 +196,45 @@ func (c Config) check() error {
 	}
 	if len(c.Failover) > 0 && c.LoadBalancing != Locality {
 		errs = append(errs, proxy.Bad("failover", "needs load_balancing: locality"))
+	}
+	if len(c.LocalityFor) > 0 && c.LoadBalancing != Locality {
+		errs = append(errs, proxy.Bad("locality_for", "needs load_balancing: locality"))
+	}
+	if c.Start != NativeStart && c.Start != AppFirst {
+		errs = append(errs, proxy.Bad("start", "is %q; it can be native or app-first", c.Start))
+	}
+	switch {
+	case !slices.Contains([]Switch{"", On, Off}, c.Telemetry):
+		errs = append(errs, proxy.Bad("telemetry", "is %q; it can be on or off", c.Telemetry))
+	case c.Telemetry != "" && !c.atL7():
+		errs = append(errs, proxy.Bad("telemetry", "needs a proxy of the profile istio that sees requests: mode sidecar, or a waypoint"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkMode finds what ambient mode does not have.
+func (c Config) checkMode() error {
+	var errs []error
+	if c.Mode != Sidecar && c.Mode != Ambient {
+		errs = append(errs, proxy.Bad("mode", "is %q; it can be sidecar or ambient", c.Mode))
+	}
+	if c.Mode != Ambient {
+		if c.Waypoint {
+			errs = append(errs, proxy.Bad("waypoint", "needs mode: ambient; sidecars are at L7 themselves"))
+		}
+		return errors.Join(errs...)
+	}
+	if c.Profile != proxy.Istio {
+		errs = append(errs, proxy.Bad("mode", "is ambient, which the profile %s does not have", c.Profile))
+	}
+	if c.MTLS == Disabled {
+		errs = append(errs, proxy.Bad("mtls", "is disabled; HBONE always is mutual TLS: strict or permissive"))
+	}
+	if c.Outlier != nil {
+		errs = append(errs, proxy.Bad("outlier_detection", "belongs to mode: sidecar; node proxies have none"))
+	}
+	if c.Start == AppFirst {
+		errs = append(errs, proxy.Bad("start", "is app-first, but in ambient mode no pod has a proxy to wait for"))
 	}
 	return errors.Join(errs...)
 }
@@ -177,7 +284,7 @@ func (c Config) suits(t model.Topology) error {
 	for _, named := range []struct {
 		key   string
 		names []string
-	}{{"cluster_local", c.ClusterLocal}, {"tcp", c.TCP}} {
+	}{{"cluster_local", c.ClusterLocal}, {"locality_for", c.LocalityFor}, {"tcp", c.TCP}} {
 		for _, name := range named.names {
 			if !services[name] {
 				errs = append(errs, proxy.Bad(named.key, "names the service %q, which the topology does not have", name))

@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestParse(t *testing.T) {
 	t.Parallel()
 	two := proxy.Options{Concurrency: 2}
-	usual := Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: LeastRequest, Options: two}
+	usual := Config{Profile: proxy.Istio, Mode: Sidecar, MTLS: Strict, LoadBalancing: LeastRequest, Telemetry: On, Start: NativeStart, Options: two}
 	outlier := usualOutlier()
 	quick := Outlier{Errors: 1, Interval: "1s", BaseEjectionTime: "2s", MaxEjectionPercent: 10, Split: true, LocalErrors: 10}
 	tests := map[string]struct {
@@ -40,27 +40,51 @@ func TestParse(t *testing.T) {
 		"all": {
 			`{"mtls": "permissive", "concurrency": 4, "path": "/e", "cpu": 0.5, "memory_bytes": 1, "tcp": ["redis"], "cluster_local": ["redis"]}`,
 			Config{
-				Profile: proxy.Istio, MTLS: Permissive, LoadBalancing: LeastRequest, TCP: []string{"redis"}, ClusterLocal: []string{"redis"},
+				Profile: proxy.Istio, Mode: Sidecar, MTLS: Permissive, LoadBalancing: LeastRequest, TCP: []string{"redis"}, ClusterLocal: []string{"redis"},
+				Telemetry: On, Start: NativeStart,
 				Options: proxy.Options{Concurrency: 4, Path: "/e", CPU: 0.5, Memory: 1},
 			},
 			"",
 		},
 		"locality has outlier detection": {
 			`{"load_balancing": "locality", "failover": {"a": "b"}}`,
-			Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: Locality, Outlier: &outlier, Failover: map[string]string{"a": "b"}, Options: two},
+			Config{
+				Profile: proxy.Istio, Mode: Sidecar, MTLS: Strict, LoadBalancing: Locality, Outlier: &outlier, Failover: map[string]string{"a": "b"},
+				Telemetry: On, Start: NativeStart, Options: two,
+			},
 			"",
 		},
 		"GEO's outlier detection": {
 			`{"load_balancing": "round-robin", "outlier_detection": {"consecutive_5xx_errors": 1, "interval": "1s", "base_ejection_time": "2s",
 			"split_external_local_origin_errors": true, "consecutive_local_origin_failures": 10}}`,
-			Config{Profile: proxy.Istio, MTLS: Strict, LoadBalancing: RoundRobin, Outlier: &quick, Options: two},
+			Config{Profile: proxy.Istio, Mode: Sidecar, MTLS: Strict, LoadBalancing: RoundRobin, Outlier: &quick, Telemetry: On, Start: NativeStart, Options: two},
 			"",
 		},
 		"Kuma": {
 			`{"profile": "kuma", "protocol": "tcp"}`,
-			Config{Profile: proxy.Kuma, MTLS: Strict, LoadBalancing: RoundRobin, Protocol: TCP, Options: two},
+			Config{Profile: proxy.Kuma, Mode: Sidecar, MTLS: Strict, LoadBalancing: RoundRobin, Protocol: TCP, Telemetry: Off, Start: NativeStart, Options: two},
 			"",
 		},
+		"ambient": {
+			`{"mode": "ambient", "mtls": "permissive", "load_balancing": "locality"}`,
+			Config{Profile: proxy.Istio, Mode: Ambient, MTLS: Permissive, LoadBalancing: Locality, Telemetry: Off, Start: NativeStart, Options: two},
+			"",
+		},
+		"waypoint": {
+			`{"mode": "ambient", "waypoint": true, "telemetry": "off"}`,
+			Config{Profile: proxy.Istio, Mode: Ambient, Waypoint: true, MTLS: Strict, LoadBalancing: LeastRequest, Telemetry: Off, Start: NativeStart, Options: two},
+			"",
+		},
+		"no such mode":           {`{"mode": "cni"}`, Config{}, `mode is "cni"; it can be sidecar or ambient`},
+		"ambient Kuma":           {`{"profile": "kuma", "protocol": "tcp", "mode": "ambient"}`, Config{}, "the profile kuma does not have"},
+		"ambient in plaintext":   {`{"mode": "ambient", "mtls": "disabled"}`, Config{}, "HBONE always is mutual TLS"},
+		"ambient ejection":       {`{"mode": "ambient", "outlier_detection": {}}`, Config{}, "outlier_detection belongs to mode: sidecar"},
+		"ambient start":          {`{"mode": "ambient", "start": "app-first"}`, Config{}, "no pod has a proxy to wait for"},
+		"a sidecar's waypoint":   {`{"waypoint": true}`, Config{}, "waypoint needs mode: ambient"},
+		"telemetry at L4":        {`{"mode": "ambient", "telemetry": "on"}`, Config{}, "telemetry needs a proxy"},
+		"half telemetry":         {`{"telemetry": "half"}`, Config{}, `telemetry is "half"; it can be on or off`},
+		"unknown start":          {`{"start": "late"}`, Config{}, `start is "late"; it can be native or app-first`},
+		"locality for none":      {`{"locality_for": ["a"]}`, Config{}, "locality_for needs load_balancing: locality"},
 		"Kuma's silent default":  {`{"profile": "kuma"}`, Config{}, "protocol is missing"},
 		"another mesh":           {`{"profile": "linkerd"}`, Config{}, `profile is "linkerd"`},
 		"a protocol for Istio":   {`{"protocol": "http"}`, Config{}, "protocol belongs to the profile kuma"},
@@ -188,6 +212,7 @@ func TestBootstrap(t *testing.T) {
 		"server.disabled":   {one, `{"mtls": "disabled"}`, 1},
 		"server.tcp":        {one, `{"tcp": ["server"]}`, 1},
 		"client.locality":   {three, locality, 2},
+		"client.quiet":      {one, `{"telemetry": "off"}`, 0},
 		"client.local":      {three, `{"cluster_local": ["server"]}`, 2},
 		"client.kuma":       {three, `{"profile": "kuma", "protocol": "http"}`, 2},
 		"server.kuma.tcp":   {three, `{"profile": "kuma", "protocol": "tcp"}`, 3},
@@ -343,6 +368,7 @@ func TestClaims(t *testing.T) {
 		{"Kuma at L7", `{"profile": "kuma", "protocol": "http"}`, true, map[string]string{model.FactLevel: levelHTTP, model.FactPeer: "spiffe://default/client"}},
 		{"no HTTP", `{"tcp": ["server"]}`, true, map[string]string{model.FactLevel: levelTCP, model.FactPeer: ""}},
 		{"locality", `{"load_balancing": "locality"}`, true, map[string]string{"endpoints of server from cluster-b": "P0 b 1, P1 a 1 by gateway"}},
+		{"locality of others", `{"load_balancing": "locality", "locality_for": ["server"], "outlier_detection": {}}`, true, map[string]string{"endpoints of server from cluster-b": "P0 b 1, P1 a 1 by gateway"}},
 		{"cluster-local", `{"cluster_local": ["server"]}`, true, map[string]string{"endpoints of server from cluster-b": "P0 b 1"}},
 	} {
 		m := example(t, regions("a", "b"), tt.raw)
@@ -362,12 +388,12 @@ func TestClaims(t *testing.T) {
 // Names that the topology does not have are all told at once.
 func TestUnknownNames(t *testing.T) {
 	t.Parallel()
-	c, err := parse(json.RawMessage(`{"load_balancing": "locality", "failover": {"a": "x"}, "cluster_local": ["redis"], "tcp": ["server", "db"]}`))
+	c, err := parse(json.RawMessage(`{"load_balancing": "locality", "failover": {"a": "x"}, "cluster_local": ["redis"], "locality_for": ["web"], "tcp": ["server", "db"]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = newMesh(regions("a"), c)
-	for _, want := range []string{`failover names the region "x"`, `cluster_local names the service "redis"`, `tcp names the service "db"`} {
+	for _, want := range []string{`failover names the region "x"`, `cluster_local names the service "redis"`, `locality_for names the service "web"`, `tcp names the service "db"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

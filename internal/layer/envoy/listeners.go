@@ -3,7 +3,6 @@ package envoy
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/windtunnel/windtunnel/internal/proxy"
 )
@@ -25,14 +24,17 @@ func (m *mesh) bootstrap(sc *sidecar) ([]byte, error) {
 			return nil, err
 		}
 		clusters = append(clusters, outbound)
-		if slices.Contains(s.Pods, sc.pod.Name()) {
+		if s.has(sc.pod.Name()) {
 			own = append(own, s)
 			clusters = append(clusters, inboundCluster(s))
 		}
 	}
-	listeners := list{m.outboundListener()}
+	listeners := list{m.outboundListener(sc)}
 	if len(own) > 0 {
 		listeners = append(listeners, m.inboundListener(own))
+	}
+	if m.traced {
+		proxy.LogSpans(listeners)
 	}
 	return proxy.Encode(object{
 		"node":             object{"id": sc.pod.Name(), "cluster": "windtunnel"},
@@ -43,12 +45,20 @@ func (m *mesh) bootstrap(sc *sidecar) ([]byte, error) {
 
 // outboundListener is Istio's virtualOutbound: what the pod sends to a
 // service's address goes to its cluster, everything else passes through.
-func (m *mesh) outboundListener() object {
-	var chains list
+func (m *mesh) outboundListener(sc *sidecar) object {
+	return object{
+		"name": "virtualOutbound", "address": proxy.Address("0.0.0.0", portOutbound), "traffic_direction": "OUTBOUND",
+		"listener_filters": list{proxy.OriginalDst()}, "filter_chains": m.chains(func(s service, _ bool) object { return m.outboundFilter(s, sc.role) }),
+		"default_filter_chain": object{"filters": list{proxy.TCPProxy("PassthroughCluster", "PassthroughCluster", nil)}},
+	}
+}
+
+// chains choose what is done with a connection by where it goes: to a service's
+// address, or directly to one of its pods.
+func (m *mesh) chains(filter func(s service, direct bool) object) (chains list) {
 	direct := map[string]bool{} // pods' own addresses; a port that two services share is the first's
 	for _, s := range m.services {
-		filters := list{m.outboundFilter(s)}
-		chains = append(chains, object{"filter_chain_match": proxy.Match(s.Port, s.vips...), "filters": filters})
+		chains = append(chains, object{"filter_chain_match": proxy.Match(s.Port, s.vips...), "filters": list{filter(s, false)}})
 		var addrs []string
 		for _, a := range s.addrs {
 			if key := fmt.Sprint(a, ":", s.TargetPort); !direct[key] {
@@ -57,19 +67,15 @@ func (m *mesh) outboundListener() object {
 			}
 		}
 		if len(addrs) > 0 {
-			chains = append(chains, object{"filter_chain_match": proxy.Match(s.TargetPort, addrs...), "filters": filters})
+			chains = append(chains, object{"filter_chain_match": proxy.Match(s.TargetPort, addrs...), "filters": list{filter(s, true)}})
 		}
 	}
-	return object{
-		"name": "virtualOutbound", "address": proxy.Address("0.0.0.0", portOutbound), "traffic_direction": "OUTBOUND",
-		"listener_filters": list{proxy.OriginalDst()}, "filter_chains": chains,
-		"default_filter_chain": object{"filters": list{proxy.TCPProxy("PassthroughCluster", "PassthroughCluster", nil)}},
-	}
+	return chains
 }
 
 // outboundFilter is what sends to a service: at L7, or at L4 where it does not
 // speak HTTP or the mesh was not told that it does.
-func (m *mesh) outboundFilter(s service) object {
+func (m *mesh) outboundFilter(s service, role string) object {
 	stat := "outbound_" + s.Name
 	switch {
 	case !s.http && m.config.Profile == proxy.Kuma:
@@ -77,9 +83,9 @@ func (m *mesh) outboundFilter(s service) object {
 	case !s.http:
 		return proxy.TCPProxy(stat, clusterName(s), nil)
 	case m.config.Profile == proxy.Kuma:
-		return httpManager(stat, clusterName(s), object{"retry_policy": kumaRetryPolicy(), "timeout": kumaRequestTimeout}, nil)
+		return httpManager(stat, routes(clusterName(s), object{"retry_policy": kumaRetryPolicy(), "timeout": kumaRequestTimeout}, nil), nil)
 	}
-	return httpManager(stat, clusterName(s), object{"retry_policy": retries()}, nil)
+	return httpManager(stat, routes(clusterName(s), object{"retry_policy": retries()}, m.reported(s, role)), nil)
 }
 
 // retries is Istio's default policy.
@@ -95,19 +101,33 @@ func retries() object {
 
 const istioRetries = 2
 
-// httpManager is an HTTP connection manager that sends everything to one cluster.
-func httpManager(stat, cluster string, route, more object) object {
-	to := object{"cluster": cluster, "timeout": "0s"}
-	maps.Copy(to, route)
+// httpManager is an HTTP connection manager with routes.
+func httpManager(stat string, routes list, more object) object {
 	config := object{
 		"stat_prefix": stat, "codec_type": "AUTO", "server_header_transformation": "PASS_THROUGH",
-		"route_config": object{"name": stat, "virtual_hosts": list{object{
-			"name": stat, "domains": list{"*"}, "routes": list{object{"match": object{"prefix": "/"}, "route": to}},
-		}}},
+		"route_config": object{"name": stat, "virtual_hosts": list{object{"name": stat, "domains": list{"*"}, "routes": routes}}},
 		"http_filters": list{proxy.Router()},
 	}
 	maps.Copy(config, more)
 	return proxy.Extension("envoy.filters.network.http_connection_manager", "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager", config)
+}
+
+// routes send everything to one cluster; with matches, what each of those holds
+// for is counted under its own name.
+func routes(cluster string, more object, counted []counted) (all list) {
+	to := object{"cluster": cluster, "timeout": "0s"}
+	maps.Copy(to, more)
+	for _, c := range counted {
+		match := object{"prefix": "/"}
+		if c.headers != nil {
+			match["headers"] = c.headers
+		}
+		all = append(all, object{"match": match, "route": to, "stat_prefix": c.name})
+		if c.headers == nil {
+			return all
+		}
+	}
+	return append(all, object{"match": object{"prefix": "/"}, "route": to})
 }
 
 // inboundListener is Istio's virtualInbound: mutual TLS (unless disabled),
@@ -133,7 +153,7 @@ func (m *mesh) inboundChains(s service) (chains list) {
 	filters := list{proxy.TCPProxy("inbound_"+s.Name, "inbound|"+s.Name, nil)}
 	if s.http {
 		told := object{"forward_client_cert_details": "SANITIZE_SET", "set_current_client_cert_details": object{"uri": true}}
-		filters = list{httpManager("inbound_"+s.Name, "inbound|"+s.Name, nil, told)}
+		filters = list{httpManager("inbound_"+s.Name, routes("inbound|"+s.Name, nil, m.received(s)), told)}
 	}
 	if m.config.MTLS != Disabled {
 		chains = append(chains, object{
@@ -161,7 +181,7 @@ func tlsContext(prefix string, http bool) object {
 		},
 	}
 	if http {
-		o["alpn_protocols"] = list{"http/1.1"}
+		o["alpn_protocols"] = list{"h2", "http/1.1"}
 	}
 	return o
 }

@@ -24,6 +24,7 @@ const certLife = 24 * time.Hour
 // mesh is what the sidecars of one deployment share.
 type mesh struct {
 	config   Config
+	traced   bool
 	places   *proxy.Places
 	services []service
 	sidecars []*sidecar
@@ -39,6 +40,19 @@ type service struct {
 	vips  []string
 	addrs []string // of the pods, in all clusters
 	http  bool
+}
+
+// has says whether a pod is one of the service's.
+func (s service) has(pod string) bool { return slices.Contains(s.Pods, pod) }
+
+// roles are those of all pods, each once: their service accounts.
+func (m *mesh) roles() []string {
+	var all []string
+	for _, sc := range m.sidecars {
+		all = append(all, sc.role)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // trustDomain begins every identity of a lab's mesh.
@@ -117,7 +131,7 @@ func (m *mesh) findPods(s model.Site) error {
 func apart(t model.Topology) bool {
 	for _, n := range t.Nodes() {
 		role := func(client bool) bool {
-			return slices.ContainsFunc(n.Pods, func(p model.PodSpec) bool { return (p.Role == "client") == client })
+			return slices.ContainsFunc(n.Pods, func(p model.PodSpec) bool { return (p.Role == model.RoleClient) == client })
 		}
 		if role(true) && role(false) {
 			return false

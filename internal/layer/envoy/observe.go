@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,7 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 			ledger = append(ledger, f)
 		}
 	}
-	inPath, sum := map[string]bool{}, stats{}
+	inPath, sum, told := map[string]bool{}, stats{}, map[string]uint64{}
 	for _, sc := range l.mesh.sidecars {
 		st, err := sc.counters(ctx)
 		if err != nil {
@@ -59,6 +60,9 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 			}
 		}
 		sum.retries, sum.ejections = sum.retries+st.retries, sum.ejections+st.ejections
+		for name, n := range st.told {
+			told[name] += n
+		}
 		for _, v := range st.tlsVersions {
 			add(model.FactMTLS, v, model.SourceCounters)
 		}
@@ -73,6 +77,12 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	}
 	add(model.FactProxies, strconv.Itoa(len(inPath)), model.SourceCounters)
 	add(model.FactRetries, fmt.Sprintf("up to %d; %d done", l.config.retries(), sum.retries), model.SourceCounters)
+	for _, name := range slices.Sorted(maps.Keys(told)) {
+		add(factRequests, describeMetric(name, told[name]), model.SourceCounters)
+	}
+	if len(told) == 0 && l.config.Telemetry == Off {
+		add(factRequests, "none", model.SourceCounters)
+	}
 	add("sidecar worker threads", strconv.Itoa(l.config.Concurrency), model.SourceConfig)
 	if l.config.Outlier != nil {
 		add("endpoints taken out by outlier detection", strconv.FormatUint(sum.ejections, 10), model.SourceCounters)
@@ -104,7 +114,9 @@ func (sc *sidecar) counters(ctx context.Context) (stats, error) {
 		return stats{}, err
 	}
 	raw, err := sc.Ask(ctx, "/stats")
-	return parseStats(raw), err
+	st := parseStats(raw)
+	st.told = requests(raw)
+	return st, err
 }
 
 // stats is what matters of a sidecar's counters.
@@ -112,6 +124,7 @@ type stats struct {
 	requests, connections uint64 // of services: at L7, at L4
 	retries, ejections    uint64
 	tlsVersions, ciphers  []string
+	told                  map[string]uint64 // by Istio's request metrics
 }
 
 // parseStats reads Envoy's "name: value" lines.

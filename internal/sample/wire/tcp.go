@@ -5,11 +5,13 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // Bounds on what a watch keeps, whatever passes.
 const (
+	maxPorts  = 16
 	maxFlows  = 1024 // whose first bytes are still being gathered
 	maxPrefix = 2048 // of them; a ServerHello with a post-quantum key has about 1,200
 )
@@ -28,13 +30,14 @@ type beginning struct {
 type watch struct {
 	open  map[flow]*beginning
 	kinds map[string]int
+	ports map[uint16]bool // to which connections were opened
 }
 
 // segment is one TCP segment with the start of what it carries.
 type segment struct {
 	flow
 	seq           uint32
-	syn, end      bool
+	syn, ack, end bool
 	payload       []byte
 	payloadLength int // on the wire; payload may be cut off
 }
@@ -44,6 +47,7 @@ const (
 	flagFIN     = 1 << 0
 	flagSYN     = 1 << 1
 	flagRST     = 1 << 2
+	flagACK     = 1 << 4
 )
 
 // parse reads an IPv4 packet; ok is false where it is not the first fragment
@@ -65,7 +69,7 @@ func parse(p []byte) (s segment, ok bool) {
 	s.from = netip.AddrPortFrom(netip.AddrFrom4([4]byte(p[12:16])), binary.BigEndian.Uint16(tcp))
 	s.to = netip.AddrPortFrom(netip.AddrFrom4([4]byte(p[16:20])), binary.BigEndian.Uint16(tcp[2:]))
 	s.seq = binary.BigEndian.Uint32(tcp[4:])
-	s.syn, s.end = tcp[13]&flagSYN != 0, tcp[13]&(flagFIN|flagRST) != 0
+	s.syn, s.ack, s.end = tcp[13]&flagSYN != 0, tcp[13]&flagACK != 0, tcp[13]&(flagFIN|flagRST) != 0
 	s.payloadLength = total - header - data
 	s.payload = tcp[data:min(len(tcp), data+s.payloadLength)] // Ethernet pads short packets
 	return s, true
@@ -78,6 +82,7 @@ func (w *watch) packet(p []byte) {
 		return
 	}
 	if s.syn {
+		w.opened(s)
 		w.begin(s)
 		return
 	}
@@ -100,6 +105,26 @@ func (w *watch) packet(p []byte) {
 		}
 		delete(w.open, s.flow)
 	}
+}
+
+// opened keeps the ports that connections are opened to.
+func (w *watch) opened(s segment) {
+	if s.ack || len(w.ports) >= maxPorts {
+		return
+	}
+	if w.ports == nil {
+		w.ports = map[uint16]bool{}
+	}
+	w.ports[s.to.Port()] = true
+}
+
+// asked names the ports that connections were opened to; "": none was.
+func (w *watch) asked() string {
+	var all []string
+	for _, p := range slices.Sorted(maps.Keys(w.ports)) {
+		all = append(all, strconv.Itoa(int(p)))
+	}
+	return strings.Join(all, ", ")
 }
 
 func (w *watch) begin(s segment) {

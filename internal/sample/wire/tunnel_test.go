@@ -49,6 +49,7 @@ func TestWitnessOfTunnels(t *testing.T) {
 			{Layer: Name, Key: model.FactMTU, Value: "1500", Source: model.SourceConfig},
 			{Layer: Name, Key: model.FactEncapsulation, Value: tt.form, Source: model.SourceWire},
 			{Layer: Name, Key: model.FactWireProtocol, Value: "TLSv1.3", Source: model.SourceWire},
+			{Layer: Name, Key: model.FactWirePorts, Value: "8080", Source: model.SourceWire},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.plugin.Name, diff)

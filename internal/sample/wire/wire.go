@@ -47,12 +47,15 @@ func (Witness) Watch(_ context.Context, s model.Site, pod string) (stop func() (
 	}
 	return func() (model.Ledger, error) {
 		err := errors.Join(outer.stop(), inner.stop())
-		spoken := outer.spoken()
-		if spoken == "" && inner != nil {
+		spoken, asked := outer.spoken(), outer.asked()
+		if inner != nil && spoken == "" {
 			spoken = inner.spoken()
 		}
+		if inner != nil && asked == "" {
+			asked = inner.asked()
+		}
 		ledger := model.Ledger{{Layer: Name, Key: model.FactMTU, Value: strconv.Itoa(outer.socket.MTU()), Source: model.SourceConfig}}
-		for _, f := range [][2]string{{model.FactEncapsulation, outer.carriers()}, {model.FactWireProtocol, spoken}} {
+		for _, f := range [][2]string{{model.FactEncapsulation, outer.carriers()}, {model.FactWireProtocol, spoken}, {model.FactWirePorts, asked}} {
 			if f[1] != "" {
 				ledger = append(ledger, model.Fact{Layer: Name, Key: f[0], Value: f[1], Source: model.SourceWire})
 			}

@@ -277,7 +277,12 @@ func TestWitness(t *testing.T) {
 	_, answer := handshake(t, tls.VersionTLS13)
 	mtu := model.Fact{Layer: Name, Key: model.FactMTU, Value: "1400", Source: model.SourceConfig}
 	seen := func(v string) model.Ledger {
-		return model.Ledger{mtu, {Layer: Name, Key: model.FactEncapsulation, Value: model.NoEncapsulation, Source: model.SourceWire}, {Layer: Name, Key: model.FactWireProtocol, Value: v, Source: model.SourceWire}}
+		return model.Ledger{
+			mtu,
+			{Layer: Name, Key: model.FactEncapsulation, Value: model.NoEncapsulation, Source: model.SourceWire},
+			{Layer: Name, Key: model.FactWireProtocol, Value: v, Source: model.SourceWire},
+			{Layer: Name, Key: model.FactWirePorts, Value: "8080", Source: model.SourceWire},
+		}
 	}
 	for _, tt := range []struct {
 		name string
