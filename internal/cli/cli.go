@@ -100,6 +100,9 @@ type Lab interface { //nolint:interfacebloat // a target and its commands; split
 	Probes(ctx context.Context) []model.Probe
 	ServeExec(ctx context.Context, s model.Site) error
 	Exec(ctx context.Context, pod string, argv []string) (code int, err error)
+	// ServeLive answers Watch: what is under way, and what has passed its devices.
+	ServeLive(ctx context.Context, run string, doing func() string) error
+	Watch(ctx context.Context, run string, every time.Duration, each func(model.Live) (more bool)) error
 	Close() error
 	// Bring makes Enter hand a file on to the inside, where Brought returns it.
 	Bring(open func() (*os.File, error))
@@ -208,7 +211,7 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
 		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.transferCommand(), a.historyCommand(), a.topCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.loadCommand(), a.upCommand(), a.execCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.openFlowCommand(), a.burnCommand(),
+		a.loadCommand(), a.upCommand(), a.execCommand(), a.featuresCommand(), a.featureProbeCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.openFlowCommand(), a.burnCommand(),
 	)
 	for _, c := range root.Commands() {
 		c.Args = inputError(c.Args)

@@ -31,8 +31,14 @@ func (a *app) planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := j.plan.WriteText(a.env.Stdout); err != nil || noise == "" {
+			if err := j.plan.WriteText(a.env.Stdout); err != nil {
 				return err
+			}
+			if err := a.misplaced(j.plan.Study); err != nil {
+				a.complain("windtunnel: as it is, the study cannot be run:\n%v\n", err)
+			}
+			if noise == "" {
+				return nil
 			}
 			return a.noise(j.plan.Study, noise, effect)
 		},
@@ -278,7 +284,7 @@ func (a *app) upInside(ctx context.Context, s model.Study, v model.Variant) (err
 		defer func() { err = errors.Join(err, remove(after)) }()
 	}
 	a.describeSite(site, v, endpoints)
-	return a.catalog.Lab.ServeExec(ctx, site)
+	return a.serveLive(ctx, place{target: a.catalog.Lab}, "", func() string { return v.Name }, func() error { return a.catalog.Lab.ServeExec(ctx, site) })
 }
 
 func (a *app) describeSite(site model.Site, v model.Variant, e model.Endpoints) {

@@ -22,6 +22,7 @@ const lastScrape = 30 * time.Second
 type watched struct {
 	runner.Progress
 	monitor *monitor.Monitor // nil: nobody asks
+	doing   doing
 	stop    func(context.Context) error
 	app     *app
 }
@@ -108,6 +109,7 @@ func (a *app) metricsListener(ctx context.Context, address string, brought *os.F
 // Started tells both.
 func (w *watched) Started(t model.Trial, done, total int) {
 	w.Progress.Started(t, done, total)
+	w.doing.set(t, "")
 	if w.monitor != nil {
 		w.monitor.Started(t, done, total)
 	}
@@ -116,6 +118,7 @@ func (w *watched) Started(t model.Trial, done, total int) {
 // Step tells both.
 func (w *watched) Step(t model.Trial, step string) {
 	w.Progress.Step(t, step)
+	w.doing.set(t, step)
 	if w.monitor != nil {
 		w.monitor.Step(t, step)
 	}

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -18,26 +20,55 @@ import (
 type topOptions struct {
 	variant, load string
 	trial         int
+	live          bool
+	every         time.Duration
+	pictures      int
 }
 
 func (a *app) topCommand() *cobra.Command {
 	var o topOptions
 	c := &cobra.Command{
-		Use: "top RUN", Short: "Show what passed every device, tunnel and link of a run", Args: cobra.ExactArgs(1),
+		Use: "top [--live] RUN", Short: "Show what passed every device, tunnel and link of a run, or passes now", Args: cobra.MaximumNArgs(1),
 		Long: `Shows a run's regions, clusters, nodes, pods, tunnels and links with the rates at which
 they were passed in the measured windows: for every variant and load the median over
 the valid trials, or one trial as it was.
 
 Rates are those of the kernel's counters, headers included. A large segment that the
-kernel keeps whole is one packet.`,
+kernel keeps whole is one packet.
+
+With --live it shows a run that goes on in the lab on this host, or without RUN the only
+one, or what up keeps, until that ends: rates since the last picture. Looking costs a few milliseconds of CPU time a
+picture, on the CPUs of everything but the generator: better not while you measure.`,
 		Example: `  windtunnel top runs/cni
   windtunnel top runs/cni --variant flannel-native --load tcp-across
-  windtunnel top runs/cni --trial 17`,
-		RunE: func(_ *cobra.Command, args []string) error { return a.top(args[0], o) },
+  windtunnel top runs/cni --trial 17
+  windtunnel top --live`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && !o.live {
+				return wrong(errors.New("top takes a run folder, or --live"))
+			}
+			for _, only := range []string{"every", "pictures"} {
+				if !o.live && cmd.Flags().Changed(only) {
+					return wrong(fmt.Errorf("--%s is for --live", only))
+				}
+			}
+			if !o.live {
+				return a.top(args[0], o)
+			}
+			for _, not := range []string{"variant", "load", "trial"} {
+				if cmd.Flags().Changed(not) {
+					return wrong(fmt.Errorf("--%s is of a run folder: what is under way cannot be chosen", not))
+				}
+			}
+			return a.topLive(cmd.Context(), strings.Join(args, ""), o)
+		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.variant, "variant", "", "only this `variant`")
 	f.StringVar(&o.load, "load", "", "only this `load`")
+	f.BoolVar(&o.live, "live", false, "show what is under way on this host")
+	f.DurationVar(&o.every, "every", time.Second, "with --live: `time` between pictures, shorter than a trial")
+	f.IntVar(&o.pictures, "pictures", 0, "with --live: end after this `number` of them")
 	f.IntVar(&o.trial, "trial", 0, "only the trial of this `number`, as it was")
 	return c
 }
@@ -68,7 +99,7 @@ func (a *app) top(dir string, o topOptions) error {
 		if i > 0 {
 			a.printf("\n")
 		}
-		if err := writeTraffic(a.env.Stdout, m.Topology.Nodes, t); err != nil {
+		if err := writeTraffic(a.env.Stdout, titleOf(t), m.Topology.Nodes, t); err != nil {
 			return fmt.Errorf("printing: %w", err)
 		}
 	}
@@ -88,15 +119,19 @@ func trafficOfTrial(outcomes []model.Outcome, index int) ([]report.Traffic, erro
 	return []report.Traffic{t}, nil
 }
 
-// writeTraffic prints the site as a tree, with a line a device.
-func writeTraffic(out io.Writer, nodes []report.Node, t report.Traffic) error {
+func titleOf(t report.Traffic) string {
 	count := fmt.Sprintf("median of %d trials", t.Trials)
 	if t.Trials == 1 {
 		count = "one trial"
 	}
+	return fmt.Sprintf("%s, %s (%s)", t.Variant, t.Load, count)
+}
+
+// writeTraffic prints the site as a tree, with a line a device.
+func writeTraffic(out io.Writer, title string, nodes []report.Node, t report.Traffic) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	line := func(cells ...string) { _, _ = fmt.Fprintln(w, strings.Join(cells, "\t")+"\t") }
-	_, _ = fmt.Fprintf(out, "%s, %s (%s)\n", t.Variant, t.Load, count)
+	_, _ = fmt.Fprintln(out, title)
 	line(tree(0, ""), "in", "out", "packets in/s", "out/s", "dropped/s")
 	place := ""
 	for _, n := range nodes {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
 )
 
@@ -14,12 +15,13 @@ func TestWriteTraffic(t *testing.T) {
 		{Region: "eu", Cluster: "c", Name: "node-0", Pods: []report.Pod{{Name: "client", Role: "client"}}},
 		{Region: "eu", Cluster: "c", Name: "node-1"},
 	}
-	err := writeTraffic(&out, nodes, report.Traffic{Variant: "flannel", Load: "bulk", Trials: 3, Devices: []report.Device{
+	traffic := report.Traffic{Variant: "flannel", Load: "bulk", Trials: 3, Devices: []report.Device{
 		{Kind: "pod", Place: "client", Name: "eth0", In: 1e6, Out: 2.5e9, InPackets: 1234, OutPackets: 60, Dropped: 2},
 		{Kind: "underlay", Place: "node-0", Name: "eth0", Out: 2.6e9},
 		{Kind: "node", Place: "node-1", Name: "flannel.1"},
 		{Kind: "link", Place: "node-0>node-1", OutPackets: 55},
-	}})
+	}}
+	err := writeTraffic(&out, titleOf(traffic), nodes, traffic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,5 +41,35 @@ link node-0 to node-1                                                           
 	}
 	if got.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got.String(), want)
+	}
+}
+
+// Rates are those between two looks at the same site.
+func TestRates(t *testing.T) {
+	t.Parallel()
+	look := func(site string, at int64, bytes float64) model.Live {
+		return model.Live{Doing: "trial 3, flannel, bulk: running the load", Site: site, Readings: []model.Reading{
+			{At: at, Subject: model.DeviceSubject(model.PlacePod, "client", "eth0"), Metric: model.SampleSentBytes, Value: bytes},
+			{At: at, Subject: model.DeviceSubject(model.PlacePod, "late-"+site, "eth0"), Metric: model.SampleSentBytes, Value: bytes},
+		}}
+	}
+	const second = 1_000_000_000
+	if _, _, ok := rates(model.Live{}, look("s1", second, 0)); ok {
+		t.Error("one look has rates")
+	}
+	if _, _, ok := rates(look("s1", second, 0), look("s2", 2*second, 0)); ok {
+		t.Error("two sites have rates in common")
+	}
+	if _, _, ok := rates(look("s1", second, 0), model.Live{}); ok {
+		t.Error("no site has rates")
+	}
+	now := look("s1", 3*second, 1000)
+	now.Readings[1].Subject = model.DeviceSubject(model.PlacePod, "new", "eth0") // was not there before
+	got, title, ok := rates(look("s1", second, 500), now)
+	if !ok || title != "trial 3, flannel, bulk: running the load (the last 2s)" {
+		t.Errorf("%t, %q", ok, title)
+	}
+	if want := (report.Device{Kind: "pod", Place: "client", Name: "eth0", Out: 2000}); len(got.Devices) != 1 || got.Devices[0] != want {
+		t.Errorf("%+v", got.Devices)
 	}
 }

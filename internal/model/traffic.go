@@ -40,6 +40,18 @@ const (
 // which namespace. Work that it does on a process's own time is not in it.
 const SampleSoftIRQ = "softirq_seconds"
 
+// Live is what a site is doing, and what its devices have counted, at a moment.
+type Live struct {
+	// Run is the run's folder; empty: it is none, but a site that is kept up.
+	Run string `json:"run,omitempty"`
+	// Doing says in words what is under way, e.g. variant, load and step.
+	Doing string `json:"doing"`
+	// Site is another one for every site; empty: there is none now.
+	Site     string    `json:"site,omitempty"`
+	Topology Topology  `json:"topology"`
+	Readings []Reading `json:"readings,omitempty"`
+}
+
 // DeviceSubject is the subject of a device's readings.
 func DeviceSubject(kind, place, device string) string {
 	return SubjectDevice + kind + " " + place + " " + device

@@ -284,24 +284,33 @@ func generated(o *model.Outcome) model.Ledger {
 	return facts
 }
 
-func (b *builder) topology() Topology {
-	var t Topology
-	var client, server Node
-	for _, r := range b.study.Topology.Regions {
+// NodesOf are a topology's nodes with their pods.
+func NodesOf(t model.Topology) []Node {
+	var all []Node
+	for _, r := range t.Regions {
 		for _, c := range r.Clusters {
 			for _, n := range c.Nodes {
 				node := Node{Region: r.Name, Cluster: c.Name, Name: n.Name, Pods: []Pod{}}
 				for _, p := range n.Pods {
 					node.Pods = append(node.Pods, Pod{Name: p.Name, Role: p.Role})
 				}
-				switch sends := slices.ContainsFunc(node.Pods, func(p Pod) bool { return p.Role == model.RoleClient }); {
-				case !sends:
-					server = node
-				case client.Name == "":
-					client = node
-				}
-				t.Nodes = append(t.Nodes, node)
+				all = append(all, node)
 			}
+		}
+	}
+	return all
+}
+
+func (b *builder) topology() Topology {
+	var t Topology
+	var client, server Node
+	t.Nodes = NodesOf(b.study.Topology)
+	for _, node := range t.Nodes {
+		switch sends := slices.ContainsFunc(node.Pods, func(p Pod) bool { return p.Role == model.RoleClient }); {
+		case !sends:
+			server = node
+		case client.Name == "":
+			client = node
 		}
 	}
 	if server.Name == "" { // every node has a pod that sends: servers are beside one

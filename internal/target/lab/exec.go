@@ -207,17 +207,9 @@ func (t *Target) Exec(ctx context.Context, pod string, argv []string) (code int,
 
 // findServer finds the one site that is up.
 func (t *Target) findServer() (socket string, err error) {
-	entries, err := os.ReadDir(t.stateDir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("looking for a site: %w", err)
-	}
-	var up []string
-	for _, e := range entries {
-		dir := filepath.Join(t.stateDir, e.Name())
-		socket := filepath.Join(dir, execSocket)
-		if _, err := os.Stat(socket); err == nil && sys.Locked(filepath.Join(dir, lockFile)) {
-			up = append(up, socket)
-		}
+	up, err := t.sockets(execSocket)
+	if err != nil {
+		return "", err
 	}
 	switch len(up) {
 	case 0:
@@ -226,4 +218,20 @@ func (t *Target) findServer() (socket string, err error) {
 		return up[0], nil
 	}
 	return "", fmt.Errorf("%d sites are up, and a pod's name does not say which is meant: %s; end all but one", len(up), strings.Join(up, ", "))
+}
+
+// sockets are those of that name, of labs that live.
+func (t *Target) sockets(name string) (up []string, err error) {
+	entries, err := os.ReadDir(t.stateDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking for a lab: %w", err)
+	}
+	for _, e := range entries {
+		dir := filepath.Join(t.stateDir, e.Name())
+		socket := filepath.Join(dir, name)
+		if _, err := os.Stat(socket); err == nil && sys.Locked(filepath.Join(dir, lockFile)) {
+			up = append(up, socket)
+		}
+	}
+	return up, nil
 }

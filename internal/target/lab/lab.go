@@ -40,6 +40,7 @@ type Target struct {
 	group   *sys.Cgroup // of this lab; nil: none
 	noGroup string      // why there are no cgroups
 	sites   int
+	present *site // made last, if it is still there
 
 	measured measured // links
 
@@ -193,6 +194,7 @@ func (t *Target) Provision(ctx context.Context, topology model.Topology) (model.
 	if err := s.build(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("making the site: %w", err), s.Close(context.WithoutCancel(ctx)))
 	}
+	t.show(s)
 	return s, nil
 }
 

@@ -35,6 +35,10 @@ type site struct {
 	logs   map[string]*ring
 	serial int
 	closed bool
+
+	// reading is held while somebody looks at the devices, who must not meet
+	// namespaces that are being let go.
+	reading sync.Mutex
 }
 
 var (
@@ -168,6 +172,8 @@ func (s *site) Close(ctx context.Context) error {
 // closeNetwork lets go of pods first and of the fabric last: devices on it are
 // gone when the nodes are, and pods are gone when nodes are.
 func (s *site) closeNetwork(ctx context.Context) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	var errs []error
 	for _, p := range s.pods {
 		errs = append(errs, p.ns.Close())
