@@ -114,7 +114,11 @@ func (b *builder) request(service int64, spans []*node) {
 // outbound is a request as the proxy of the one that asks has it.
 func (b *builder) outbound(o *node, who string, spans []*node) {
 	o.used = true
-	b.add(model.PartProxy, who+": sidecar, outbound", o.Service, o.Took-o.Upstream)
+	name := who + ": sidecar, outbound"
+	if who != b.from { // which asks one service; others may ask several
+		name += " to " + o.Service
+	}
+	b.add(model.PartProxy, name, o.Service, o.Took-o.Upstream)
 	var answered []*node
 	var within int64
 	for {

@@ -46,6 +46,7 @@ func Build(run *store.Run) (*Model, error) {
 	m.Gates = gates(p.Study, m)
 	m.Published = b.published(m)
 	m.Fleet = b.fleet(m)
+	m.Breakdowns = b.breakdowns(run.Broken, m)
 	m.Results = b.results(m)
 	m.Provenance = provenance(run)
 	m.Unavailable = b.unavailable()

@@ -39,6 +39,7 @@ type Model struct {
 	Gates       []Gate          `json:"gates"`
 	Published   []Published     `json:"published,omitempty"`
 	Fleet       *Fleet          `json:"fleet,omitempty"`
+	Breakdowns  []Breakdown     `json:"breakdowns,omitempty"`
 	Provenance  []Entry         `json:"provenance"`
 	// Unavailable says what this host could not tell, e.g. CPU per component.
 	Unavailable []string `json:"unavailable,omitempty"`

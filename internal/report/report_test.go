@@ -100,6 +100,9 @@ func buildStudy(t *testing.T, s model.Study, spoil func(o *model.Outcome)) *repo
 		}
 		run.Outcomes = append(run.Outcomes, o)
 	}
+	for _, trial := range p.Breakdown {
+		run.Broken = append(run.Broken, broken(trial))
+	}
 	m, err := report.Build(run)
 	if err != nil {
 		t.Fatal(err)

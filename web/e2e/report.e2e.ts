@@ -454,6 +454,8 @@ describe("other data", () => {
       const costs = await page.locator("#cost tbody tr").allTextContents();
       expect(costs.map((c) => c.replace(/\u00a0/g, " ")).find((c) => c.startsWith("envoy"))).toMatch(/32\.6 \[32\.3, 32\.9\].*\+31\.0.*96\.0 GiB/);
       expect(await page.locator("#cost").textContent()).toContain("2,000 pods that get 50,000 requests/s");
+      expect(await page.locator("#breakdown svg[role=img]").getAttribute("aria-label")).toMatch(/^envoy: between generator and sidecar 90\.0.µs, .*server: app 30\.0.µs$/);
+      expect(await page.locator("#breakdown li").allTextContents()).toEqual(["envoy: Unexplained: 150 µs, 19 %.", "direct: Not broken down: no traced request succeeded"]);
       await page.locator("#failover select").nth(1).selectOption("2");
       await page.waitForFunction(() => location.hash.includes("round=2"));
       await page.setViewportSize({ width: 360, height: 800 });
@@ -463,6 +465,7 @@ describe("other data", () => {
       expect(await page.locator("#failover").count()).toBe(0);
       expect(await page.locator("nav").textContent()).not.toContain("Failover");
       expect(await page.locator("#cost").count()).toBe(0);
+      expect(await page.locator("#breakdown").count()).toBe(0);
     });
   });
 

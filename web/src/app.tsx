@@ -5,6 +5,7 @@ import type { Model } from "./model";
 import { Chip, Swatch } from "./parts/controls";
 import { PageContext, usePage, type Page } from "./parts/context";
 import { Answer } from "./sections/answer";
+import { Breakdowns } from "./sections/breakdown";
 import { CostSection } from "./sections/cost";
 import { Curves } from "./sections/curves";
 import { Effects } from "./sections/effects";
@@ -39,6 +40,7 @@ export function App(props: { model: Model }): JSX.Element {
         <Curves />
         <Failovers />
         <Latency />
+        <Breakdowns />
         <Resources />
         <CostSection />
         <Ledger />
@@ -115,6 +117,7 @@ const contents = [
   ["curves", "Percentiles"],
   ["failover", "Failover"],
   ["latency", "Over time"],
+  ["breakdown", "Where time goes"],
   ["resources", "Resources"],
   ["cost", "What it costs you"],
   ["ledger", "Ledger"],
@@ -126,6 +129,7 @@ const contents = [
 /** Whether a section has anything to show; most say so themselves. */
 function has(model: Model, section: (typeof contents)[number][0]): boolean {
   if (section === "published") return (model.published ?? []).length > 0;
+  if (section === "breakdown") return (model.breakdowns ?? []).length > 0;
   if (section === "cost") return model.fleet !== undefined;
   return section !== "failover" || model.failovers.length > 0;
 }

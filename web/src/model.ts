@@ -25,6 +25,7 @@ export interface Model {
   gates: Gate[];
   published?: Published[];
   fleet?: Fleet;
+  breakdowns?: Breakdown[];
   provenance: Entry[];
   unavailable?: string[];
 }
@@ -302,6 +303,36 @@ export interface Cost {
   extra_cores?: Estimate;
   /** Of the sidecars, in bytes. */
   memory?: Estimate;
+}
+
+/** Where the time of requests went, from a trial of its own in which they were traced. */
+export interface Breakdown {
+  variant: string;
+  load: string;
+  n: number;
+  traced: number;
+  p50_s?: number;
+  p99_s?: number;
+  /** Mean of the requests about the median; the parts' add up to it. */
+  at_median_s: number;
+  measured?: Estimate;
+  parts: BreakdownPart[];
+  notes?: string[];
+  /** Why there are no parts. */
+  reason?: string;
+}
+
+export interface BreakdownPart {
+  /** "proxy", "network", "app", "unexplained" or "parallel". */
+  kind: string;
+  name: string;
+  service?: string;
+  n: number;
+  p50_s?: number;
+  p99_s?: number;
+  /** Where it begins in the waterfall. */
+  start_s: number;
+  at_median_s: number;
 }
 
 /** Another source's figures and claims beside ours. */

@@ -25,6 +25,7 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		table(&b, t.Header, t.Rows)
 	}
 	strips(&b, m)
+	waterfalls(&b, m)
 	fleet(&b, m)
 	if len(m.Findings) > 0 {
 		b.WriteString("\n### Findings\n\n")
@@ -54,6 +55,26 @@ func strips(b *strings.Builder, m *report.Model) {
 		for _, l := range s.Lines {
 			// Indented, not fenced: whatever a variant is called, it stays in its block.
 			fmt.Fprintf(b, "    %-20s %s\n", strings.ReplaceAll(l[0], "\n", " "), l[1])
+		}
+	}
+}
+
+// waterfalls are where the time goes.
+func waterfalls(b *strings.Builder, m *report.Model) {
+	const bar = 30
+	for _, w := range report.Waterfalls(m, bar) {
+		fmt.Fprintf(b, "\n### %s\n\n%s\n", escape(w.Title), escape(w.Caption))
+		if len(w.Rows) > 0 {
+			b.WriteByte('\n')
+			for i := range w.Rows {
+				// A cell's spaces at its ends are cut off, those of a figure are not.
+				w.Rows[i][3] = strings.ReplaceAll(w.Rows[i][3], " ", "\u2007")
+			}
+			table(b, w.Header, w.Rows)
+			b.WriteByte('\n')
+		}
+		for _, n := range w.Notes {
+			fmt.Fprintf(b, "* %s\n", escape(n))
 		}
 	}
 }

@@ -41,7 +41,7 @@ func (Format) Files(_ context.Context, m *report.Model) ([]report.File, error) {
 func figures(m *report.Model) []*figure {
 	var all []*figure
 	for _, l := range m.Loads {
-		for _, draw := range []func(*report.Model, report.Load) *figure{effects, percentiles, overTime} {
+		for _, draw := range []func(*report.Model, report.Load) *figure{effects, percentiles, overTime, waterfalls} {
 			if f := draw(m, l); f != nil {
 				all = append(all, f)
 			}

@@ -32,6 +32,7 @@ func (Format) Write(_ context.Context, w io.Writer, m *report.Model) error {
 		table(&b, t)
 	}
 	strips(&b, m)
+	waterfalls(&b, m)
 	fleet(&b, m)
 	b.WriteByte('\n')
 	for _, a := range m.Answer {
@@ -141,6 +142,22 @@ func strips(b *strings.Builder, m *report.Model) {
 		say(b, s.Key)
 		for _, l := range s.Lines {
 			fmt.Fprintf(b, "  %s%s  %s\n", l[0], strings.Repeat(" ", names-utf8.RuneCountInString(l[0])), l[1])
+		}
+	}
+}
+
+// waterfalls are where the time goes.
+func waterfalls(b *strings.Builder, m *report.Model) {
+	const bar = 30
+	for _, w := range report.Waterfalls(m, bar) {
+		b.WriteByte('\n')
+		say(b, w.Title)
+		say(b, w.Caption)
+		if len(w.Rows) > 0 {
+			table(b, w.Table)
+		}
+		for _, n := range w.Notes {
+			say(b, "  "+n)
 		}
 	}
 }
