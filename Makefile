@@ -13,9 +13,10 @@ LINT  := .tools/golangci-lint-$(LINT_VERSION)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-build: ## build bin/windtunnel
+build: ## build bin/windtunnel, and bin/windtunnel-agent, which generates load with less memory
 	@scripts/need go go
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/windtunnel ./cmd/windtunnel
+	CGO_ENABLED=0 $(GO) build -trimpath -tags agent -o bin/windtunnel-agent ./cmd/windtunnel
 
 build-kube: build ## build bin/windtunnel-kube, which bin/windtunnel needs for real clusters
 	CGO_ENABLED=0 $(GO) build -trimpath -tags kube -o bin/windtunnel-kube ./cmd/windtunnel

@@ -16,6 +16,8 @@ import (
 	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/app/echo"
 	"github.com/windtunnel/windtunnel/internal/cli"
+	"github.com/windtunnel/windtunnel/internal/command"
+	"github.com/windtunnel/windtunnel/internal/generator"
 	"github.com/windtunnel/windtunnel/internal/load/http1"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report/csv"
@@ -31,7 +33,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) } //nolint:forbidi
 func run(args []string, stdout, stderr io.Writer) int {
 	prove := map[string]func([]string, io.Writer) error{"stats": proveStats, "lab": proveLab}
 	if len(args) == 0 || prove[args[0]] == nil {
-		return cli.Main(context.Background(), cli.Env{
+		return cli.Main(context.Background(), command.Env{
 			Args: args, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr, //nolint:forbidigo // as above
 			Version: "prove", Now: time.Now, Lookup: net.DefaultResolver.LookupNetIP,
 		}, catalog())
@@ -39,12 +41,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	err := prove[args[0]](args[1:], stdout)
 	switch {
 	case errors.Is(err, errNotProved):
-		return cli.ExitGate
+		return command.ExitGate
 	case err != nil:
 		_, _ = fmt.Fprintln(stderr, "prove:", err)
-		return cli.ExitFailed
+		return command.ExitFailed
 	}
-	return cli.ExitDone
+	return command.ExitDone
 }
 
 // errNotProved says that what was promised was not found.
@@ -53,10 +55,9 @@ var errNotProved = errors.New("not proved")
 // catalog is what the planted studies need, and the layer that only they have.
 func catalog() cli.Catalog {
 	return cli.Catalog{
-		Lab:       lab.New(lab.StateDir(os.Getuid(), os.Getenv("XDG_RUNTIME_DIR"))), //nolint:forbidigo // as above
-		Layers:    []model.Plugin[model.Layer]{pickPlugin()},
-		Apps:      []model.Plugin[model.App]{echo.Plugin()},
-		Protocols: agent.Protocols{http1.Plugin()},
+		Lab:    lab.New(lab.StateDir(os.Getuid(), os.Getenv("XDG_RUNTIME_DIR"))), //nolint:forbidigo // as above
+		Layers: []model.Plugin[model.Layer]{pickPlugin()},
+		Apps:   []model.Plugin[model.App]{echo.Plugin()},
 		Formats: []cli.Format{
 			{Name: "text", Summary: "for a terminal", Format: text.Format{}},
 			{Name: "md", Summary: "for a pull request", Format: markdown.Format{}},
@@ -64,9 +65,12 @@ func catalog() cli.Catalog {
 			{Name: "html", Summary: "one self-contained page", Format: html.Format{}},
 			{Name: "json", Summary: "the report's model", Format: json.Format{}},
 		},
-		Echo: func(ctx context.Context, o cli.EchoOptions) error {
-			plant := echo.Plant{Delay: o.PlantDelay, Fail: o.PlantFail, Burn: o.PlantBurn}
-			return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant})
+		Generator: generator.Catalog{
+			Protocols: agent.Protocols{http1.Plugin()},
+			Echo: func(ctx context.Context, o generator.EchoOptions) error {
+				plant := echo.Plant{Delay: o.PlantDelay, Fail: o.PlantFail, Burn: o.PlantBurn}
+				return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant})
+			},
 		},
 	}
 }

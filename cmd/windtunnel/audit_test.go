@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/cli"
+	"github.com/windtunnel/windtunnel/internal/command"
 )
 
 // Every example of docs/audit.md gives what the page shows: "..." stands for
@@ -40,8 +41,8 @@ func TestAuditDocumentation(t *testing.T) {
 			args = append(args, strings.Trim(a, "'"))
 		}
 		var out, complaints bytes.Buffer
-		code := cli.Main(t.Context(), cli.Env{Args: args, Stdout: &out, Stderr: &complaints, Now: time.Now}, catalog(dir))
-		if complaints.Len() > 0 || code != cli.ExitDone && code != cli.ExitGate {
+		code := cli.Main(t.Context(), command.Env{Args: args, Stdout: &out, Stderr: &complaints, Now: time.Now}, catalog(dir))
+		if complaints.Len() > 0 || code != command.ExitDone && code != command.ExitGate {
 			t.Errorf("%s: exit code %d\n%s", command, code, complaints.String())
 		}
 		rest := out.String()

@@ -1,10 +1,11 @@
+//go:build !agent
+
 package main
 
 import (
 	"context"
 	"os"
 
-	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/app/bookinfo"
 	"github.com/windtunnel/windtunnel/internal/app/echo"
 	"github.com/windtunnel/windtunnel/internal/app/graph"
@@ -45,12 +46,6 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/routed"
 	"github.com/windtunnel/windtunnel/internal/layer/vxlan"
 	"github.com/windtunnel/windtunnel/internal/layer/wireguard"
-	"github.com/windtunnel/windtunnel/internal/load/grpc"
-	"github.com/windtunnel/windtunnel/internal/load/http1"
-	"github.com/windtunnel/windtunnel/internal/load/http2"
-	"github.com/windtunnel/windtunnel/internal/load/icmp"
-	"github.com/windtunnel/windtunnel/internal/load/tcp"
-	"github.com/windtunnel/windtunnel/internal/load/udp"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/report/csv"
@@ -77,14 +72,7 @@ func catalog(runtimeDir string) cli.Catalog {
 		Layers:     layers(),
 		Apps:       apps(),
 		AppServers: appServers(),
-		Protocols: agent.Protocols{
-			http1.Plugin(),
-			http2.Plugin(),
-			grpc.Plugin(),
-			tcp.Plugin(),
-			udp.Plugin(),
-			icmp.Plugin(),
-		},
+		Generator:  generators(),
 		Drivers: []model.Plugin[driver.Driver]{
 			fortio.Plugin(),
 			h2load.Plugin(),
@@ -116,18 +104,12 @@ func catalog(runtimeDir string) cli.Catalog {
 		WireGuard: userspace.Serve,
 		OpenFlow:  ovs.Serve,
 		BurnCPU:   cpu.Burn,
-		Echo:      serveEcho,
 	}
 	c.StudyFiles = studies.Files()
 	for _, s := range studies.List() {
 		c.Studies = append(c.Studies, cli.Study{Name: s.Name, Question: s.Question, Data: s.Data})
 	}
 	return c
-}
-
-func serveEcho(ctx context.Context, o cli.EchoOptions) error {
-	plant := echo.Plant{Delay: o.PlantDelay, Fail: o.PlantFail, Burn: o.PlantBurn}
-	return echo.Serve(ctx, echo.Options{Listen: o.Listen, Identity: o.Identity, Ready: o.Ready, Plant: plant, Impairable: o.Impairable})
 }
 
 // layers are those of stacks, network layers first.

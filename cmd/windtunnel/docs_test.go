@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/cli"
+	"github.com/windtunnel/windtunnel/internal/command"
 )
 
 // TestStudiesInTheDocs plans every example of these pages. Those after the
@@ -51,7 +52,7 @@ func planAll(t *testing.T, page string, least int) {
 			t.Fatal(err)
 		}
 		var out, complaints bytes.Buffer
-		env := cli.Env{Args: []string{"plan", file}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &complaints, Now: time.Now}
+		env := command.Env{Args: []string{"plan", file}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &complaints, Now: time.Now}
 		if code := cli.Main(t.Context(), env, catalog(dir)); code != 0 || !strings.Contains(out.String(), "digest") {
 			t.Errorf("example %d: exit code %d\n%s\n%s", i+1, code, complaints.String(), study)
 		}

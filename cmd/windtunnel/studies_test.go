@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/windtunnel/windtunnel/internal/cli"
+	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/studies"
 )
 
@@ -18,7 +19,7 @@ import (
 func printed(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, complaints bytes.Buffer
-	env := cli.Env{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &complaints, Now: time.Now}
+	env := command.Env{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &complaints, Now: time.Now}
 	if code := cli.Main(t.Context(), env, catalog(t.TempDir())); code != 0 {
 		t.Fatalf("%v: exit code %d\n%s", args, code, complaints.String())
 	}

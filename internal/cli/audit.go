@@ -13,6 +13,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/audit"
 	"github.com/windtunnel/windtunnel/internal/claims"
+	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/store"
 )
@@ -123,7 +124,7 @@ func (a *app) audit(args []string, o auditOptions) error {
 		return err
 	}
 	if result.invalid() {
-		return silent(ExitGate)
+		return silent(command.ExitGate)
 	}
 	return nil
 }

@@ -6,21 +6,18 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/internal/driver"
+	"github.com/windtunnel/windtunnel/internal/generator"
 	"github.com/windtunnel/windtunnel/internal/ingest"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -29,26 +26,13 @@ import (
 	"github.com/windtunnel/windtunnel/internal/study"
 )
 
-// Env is the outside world.
-type Env struct {
-	Args     []string // without the program's name
-	Stdin    io.Reader
-	Stdout   io.Writer
-	Stderr   io.Writer
-	Terminal bool // standard output is one
-	// StderrTerminal says that standard error is one.
-	StderrTerminal bool
-	Lookup         Lookup
-	Version        string
-	Now            func() time.Time
-}
-
 // Catalog is everything that can be chosen by name.
 type Catalog struct {
-	Lab       Lab
-	Layers    []model.Plugin[model.Layer]
-	Apps      []model.Plugin[model.App]
-	Protocols agent.Protocols
+	Lab    Lab
+	Layers []model.Plugin[model.Layer]
+	Apps   []model.Plugin[model.App]
+	// Generator is the load generator's part.
+	Generator generator.Catalog
 	Drivers   []model.Plugin[driver.Driver]
 	Faults    []model.Plugin[model.Fault]
 	Formats   []Format
@@ -62,8 +46,6 @@ type Catalog struct {
 	// has them, and returns only if that cannot be found.
 	Kube        func(k model.Kube, o KubeOptions) KubeTarget
 	KubeProgram func(args []string) error
-	// Echo serves until the context ends.
-	Echo func(ctx context.Context, o EchoOptions) error
 	// AppServers are the servers of apps of several services, by app.
 	AppServers map[string]AppServer
 	// DelayLine emulates the lab's links until its input ends.
@@ -109,86 +91,20 @@ type Lab interface { //nolint:interfacebloat // a target and its commands; split
 	Brought() *os.File
 }
 
-// The exit codes.
-const (
-	ExitDone        = 0
-	ExitFailed      = 1
-	ExitInput       = 2
-	ExitGate        = 3
-	ExitUnsupported = 4
-)
-
-// exit is an error with the exit code that it asks for.
-type exit struct {
-	code int
-	err  error
+// Main runs the command that Env.Args name and returns the exit code.
+func Main(ctx context.Context, env command.Env, catalog Catalog) int {
+	a := &app{env: env, catalog: catalog}
+	return command.Run(ctx, env, a.root()) //nolint:contextcheck // cobra hands the context to the commands
 }
 
-func (e *exit) Error() string { return e.err.Error() }
-func (e *exit) Unwrap() error { return e.err }
+// wrong is an error that the input is to blame for.
+func wrong(err error) error { return command.Wrong(err) }
 
 // silent ends with a code, with nothing more to say.
-func silent(code int) error { return &exit{code, nil} }
-
-func wrong(err error) error { return &exit{ExitInput, err} }
-
-// Main runs the command that Env.Args name and returns the exit code.
-func Main(ctx context.Context, env Env, catalog Catalog) int {
-	ctx, stop := untilInterrupted(ctx)
-	defer stop()
-	a := &app{env: env, catalog: catalog}
-	root := a.root() //nolint:contextcheck // cobra hands the context to the commands
-	root.SetArgs(env.Args)
-	root.SetIn(env.Stdin)
-	root.SetOut(env.Stdout)
-	root.SetErr(env.Stderr)
-	return a.code(root.ExecuteContext(ctx))
-}
-
-// echoes is how long after a first signal others are taken for its echoes: a
-// terminal's ctrl-C reaches a program and whoever hands signals on to it, and
-// timeout(1) signals a process and then its group. Nobody asks twice as fast.
-const echoes = time.Second
-
-// untilInterrupted ends the context at the first SIGINT or SIGTERM; another one,
-// when the first can no longer be echoing, kills.
-func untilInterrupted(ctx context.Context) (interrupted context.Context, stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	unhook := func() { signal.Stop(signals) }
-	go func() {
-		select {
-		case <-signals:
-			time.AfterFunc(echoes, unhook)
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { unhook(); cancel() }
-}
-
-func (a *app) code(err error) int {
-	if err == nil {
-		return ExitDone
-	}
-	var e *exit
-	code := ExitFailed
-	switch {
-	case errors.As(err, &e):
-		code = e.code
-		if e.err == nil {
-			return code
-		}
-	case errors.Is(err, model.ErrUnsupported):
-		code = ExitUnsupported
-	}
-	a.complain("windtunnel: %s\n", err)
-	return code
-}
+func silent(code int) error { return command.Silent(code) }
 
 type app struct {
-	env     Env
+	env     command.Env
 	catalog Catalog
 }
 
@@ -205,32 +121,18 @@ what they cost, what they carry and how they fail, with evidence for every numbe
 
 Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regression was shown,
 4 this host cannot do it.`,
-		SilenceUsage: true, SilenceErrors: true, Version: a.env.Version,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return wrong(err) })
 	root.AddCommand(
 		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.transferCommand(), a.historyCommand(), a.topCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.loadCommand(), a.upCommand(), a.execCommand(), a.featuresCommand(), a.featureProbeCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.echoCommand(), a.agentCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.openFlowCommand(), a.burnCommand(),
+		a.upCommand(), a.execCommand(), a.featuresCommand(), a.featureProbeCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.openFlowCommand(), a.burnCommand(),
 	)
-	for _, c := range root.Commands() {
-		c.Args = inputError(c.Args)
-	}
+	root.AddCommand(generator.Commands(a.env, a.catalog.Generator)...)
 	return root
 }
 
-// inputError makes wrong arguments exit with 2.
-func inputError(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if check == nil {
-			return nil
-		}
-		if err := check(cmd, args); err != nil {
-			return wrong(fmt.Errorf("%w (see windtunnel %s --help)", err, cmd.Name()))
-		}
-		return nil
-	}
-}
+func (a *app) printf(format string, args ...any)   { a.env.Printf(format, args...) }
+func (a *app) complain(format string, args ...any) { a.env.Complain(format, args...) }
 
 func (a *app) known() study.Known {
 	return study.Known{
@@ -241,7 +143,7 @@ func (a *app) known() study.Known {
 
 func (a *app) protocols() []study.Protocol {
 	var all []study.Protocol
-	for _, p := range a.catalog.Protocols {
+	for _, p := range a.catalog.Generator.Protocols {
 		all = append(all, study.Protocol{Name: p.Name, Summary: p.Summary, Config: p.Config, Check: func(config json.RawMessage) error {
 			_, err := p.New(config)
 			return err
@@ -249,12 +151,6 @@ func (a *app) protocols() []study.Protocol {
 	}
 	return all
 }
-
-// printf prints to standard output; a reader that has gone away is no error.
-func (a *app) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.env.Stdout, format, args...) }
-
-// complain prints to standard error.
-func (a *app) complain(format string, args ...any) { _, _ = fmt.Fprintf(a.env.Stderr, format, args...) }
 
 // names joins names for messages.
 func names[T any](all []T, name func(T) string) string {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/windtunnel/windtunnel/internal/agent"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
 	"github.com/windtunnel/windtunnel/internal/store"
@@ -406,20 +404,5 @@ func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(*cobra.Command, []string) { a.printf("windtunnel %s\n", a.env.Version) },
-	}
-}
-
-// pipe joins standard input and output.
-type pipe struct {
-	io.Reader
-	io.Writer
-}
-
-func (a *app) agentCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "agent", Short: "Generate load on command over standard input", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return agent.Serve(cmd.Context(), pipe{a.env.Stdin, a.env.Stdout}, a.catalog.Protocols)
-		},
 	}
 }

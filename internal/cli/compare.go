@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/internal/compare"
 	"github.com/windtunnel/windtunnel/internal/manifest"
 	"github.com/windtunnel/windtunnel/internal/report"
@@ -76,7 +77,7 @@ func (a *app) compare(dirA, dirB string, o compareOptions) error {
 		return err
 	}
 	if r.Regressions() > 0 || o.strict && r.Open() > 0 {
-		return silent(ExitGate)
+		return silent(command.ExitGate)
 	}
 	return nil
 }

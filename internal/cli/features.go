@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/internal/feature"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
@@ -182,7 +183,7 @@ func missingFeatures(t feature.Table, required []string) error {
 		}
 	}
 	if len(errs) > 0 {
-		return &exit{ExitGate, errors.Join(errs...)}
+		return command.Exit(command.ExitGate, errors.Join(errs...))
 	}
 	return nil
 }
@@ -191,6 +192,8 @@ func missingFeatures(t feature.Table, required []string) error {
 func (a *app) featureProbeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: feature.Command, Short: "Send, receive and tell, on command over standard input", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return feature.Serve(cmd.Context(), a.env.Stdin, a.env.Stdout) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return feature.Serve(cmd.Context(), a.env.Stdin, a.env.Stdout)
+		},
 	}
 }

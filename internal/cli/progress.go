@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/plan"
@@ -31,7 +32,7 @@ type progress struct {
 
 var _ runner.Progress = (*progress)(nil)
 
-func newProgress(env Env, quiet bool, p plan.Plan) *progress {
+func newProgress(env command.Env, quiet bool, p plan.Plan) *progress {
 	blocks := 0
 	for _, t := range p.Trials {
 		blocks = max(blocks, t.Block)

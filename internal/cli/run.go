@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/plan"
 	"github.com/windtunnel/windtunnel/internal/report"
@@ -316,7 +317,7 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions, at place) erro
 func (a *app) stopped(j job, err error) error {
 	if errors.Is(err, context.Canceled) {
 		a.complain("windtunnel: interrupted; nothing is left running, and what was measured is kept.\nContinue with: windtunnel run --resume %s\n", j.dir)
-		return silent(ExitFailed)
+		return silent(command.ExitFailed)
 	}
 	if errors.Is(err, model.ErrTarget) {
 		a.complain("windtunnel: the target failed; what was measured is kept.\nContinue with: windtunnel run --resume %s\n", j.dir)
@@ -371,7 +372,7 @@ func (a *app) conclude(ctx context.Context, dir string) error {
 	}
 	a.printf("report: %s\n", filepath.Join(dir, "report.html"))
 	if m.Failed() {
-		return silent(ExitGate)
+		return silent(command.ExitGate)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package generator
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/windtunnel/windtunnel/internal/agent"
+	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/internal/hist"
 	"github.com/windtunnel/windtunnel/internal/load"
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -81,7 +82,7 @@ const loadExamples = `  windtunnel echo &                                       
 func (a *app) load(ctx context.Context, url string, f *loadFlags) error {
 	j, err := a.loadJob(url, f)
 	if err != nil {
-		return wrong(err)
+		return command.Wrong(err)
 	}
 	addresses, err := a.resolve(ctx, j.target, f)
 	if err != nil {
@@ -204,7 +205,7 @@ func (a *app) runLoad(ctx context.Context, j loadJob, s *summary.Load, f *loadFl
 		return err
 	}
 	if s.Stopped && !f.quiet {
-		a.complain("windtunnel: ended early; this is what was measured\n")
+		a.env.Complain("windtunnel: ended early; this is what was measured\n")
 	}
 	return nil
 }
@@ -228,10 +229,10 @@ func (a *app) tell(s *summary.Load, f *loadFlags) error {
 		return err
 	}
 	for _, why := range s.Failed {
-		a.complain("windtunnel: --fail-if %s\n", why)
+		a.env.Complain("windtunnel: --fail-if %s\n", why)
 	}
 	if len(s.Failed) > 0 {
-		return silent(ExitGate)
+		return command.Silent(command.ExitGate)
 	}
 	return nil
 }

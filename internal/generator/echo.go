@@ -1,4 +1,4 @@
-package cli
+package generator
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/windtunnel/windtunnel/internal/command"
 )
 
 // EchoOptions are what the echo server is started with.
@@ -37,7 +39,7 @@ Every answer carries the header x-windtunnel-identity.`,
   windtunnel echo --listen :9000 --identity server-1`,
 		PreRunE: func(*cobra.Command, []string) error {
 			if !(o.PlantFail >= 0 && o.PlantFail <= 1) || o.PlantDelay < 0 || o.PlantBurn < 0 {
-				return wrong(errors.New("--plant-fail is a share from 0 to 1, --plant-delay and --plant-burn are not negative"))
+				return command.Wrong(errors.New("--plant-fail is a share from 0 to 1, --plant-delay and --plant-burn are not negative"))
 			}
 			return nil
 		},
@@ -65,6 +67,6 @@ func (a *app) listening(addr net.Addr) {
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1" // as good as any
 	}
-	a.complain("echo listens on %s: HTTP/1.1, h2c and gRPC, TCP and UDP. ctrl-C ends it.\nTry: windtunnel load http://%s/ --rate 1000\n",
+	a.env.Complain("echo listens on %s: HTTP/1.1, h2c and gRPC, TCP and UDP. ctrl-C ends it.\nTry: windtunnel load http://%s/ --rate 1000\n",
 		addr, net.JoinHostPort(host, port))
 }

@@ -1,4 +1,4 @@
-package cli
+package generator
 
 import (
 	"encoding/json"
@@ -200,8 +200,11 @@ func content(value string) ([]byte, error) {
 func (a *app) plugin(t target, config json.RawMessage, p *problems) load.Protocol {
 	i := slices.IndexFunc(a.catalog.Protocols, func(p model.Plugin[load.Protocol]) bool { return p.Name == t.protocol })
 	if i < 0 {
-		p.add("%s:// needs the protocol %s, which this program does not speak; it speaks %s", t.scheme, t.protocol,
-			names(a.catalog.Protocols, func(p model.Plugin[load.Protocol]) string { return p.Name }))
+		var spoken []string
+		for _, known := range a.catalog.Protocols {
+			spoken = append(spoken, known.Name)
+		}
+		p.add("%s:// needs the protocol %s, which this program does not speak; it speaks %s", t.scheme, t.protocol, strings.Join(spoken, ", "))
 		return nil
 	}
 	protocol, err := a.catalog.Protocols[i].New(config)

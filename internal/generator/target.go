@@ -1,4 +1,4 @@
-package cli
+package generator
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/windtunnel/windtunnel/internal/command"
 )
 
 // target is what a URL names.
@@ -92,9 +94,6 @@ func (t *target) check(u *url.URL) error {
 	return nil
 }
 
-// Lookup finds the addresses of a host. The network is "ip", "ip4" or "ip6".
-type Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
-
 // resolve finds the target's addresses, once: what is checked here is what
 // connections go to. All of them must be ours to load.
 func (a *app) resolve(ctx context.Context, t target, f *loadFlags) ([]netip.AddrPort, error) {
@@ -107,20 +106,20 @@ func (a *app) resolve(ctx context.Context, t target, f *loadFlags) ([]netip.Addr
 	}
 	found, err := a.env.Lookup(ctx, network, t.host)
 	if err != nil {
-		return nil, wrong(unresolved(t.host, err))
+		return nil, command.Wrong(unresolved(t.host, err))
 	}
 	var all []netip.AddrPort
 	for _, addr := range found {
 		addr = addr.Unmap()
 		if !f.own && !near(addr) {
-			return nil, wrong(notOurs(t.host, addr))
+			return nil, command.Wrong(notOurs(t.host, addr))
 		}
 		if p := netip.AddrPortFrom(addr, t.port); !slices.Contains(all, p) {
 			all = append(all, p)
 		}
 	}
 	if len(all) == 0 {
-		return nil, wrong(fmt.Errorf("%s has no address", t.host))
+		return nil, command.Wrong(fmt.Errorf("%s has no address", t.host))
 	}
 	return all, nil
 }

@@ -1,14 +1,16 @@
-package cli
+package generator
 
 import (
 	"context"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/windtunnel/windtunnel/internal/command"
 )
 
 // lookup is a resolver that knows one answer.
-func lookup(answer ...string) Lookup {
+func lookup(answer ...string) command.Lookup {
 	return func(context.Context, string, string) ([]netip.Addr, error) {
 		var all []netip.Addr
 		for _, a := range answer {
@@ -26,7 +28,7 @@ func TestOnlyNearTargetsAreLoaded(t *testing.T) {
 		"8.8.8.8": false, "172.32.0.1": false, "100.128.0.1": false, "2001:db8::1": false, "::ffff:8.8.8.8": false, "224.0.0.1": false, "64:ff9b::a00:1": false,
 		"10.0.0.1 8.8.8.8": false, // one that is not ours is one too many
 	} {
-		a := &app{env: Env{Lookup: lookup(strings.Fields(answer)...)}}
+		a := &app{env: command.Env{Lookup: lookup(strings.Fields(answer)...)}}
 		_, err := a.resolve(t.Context(), target{host: "name", port: 80}, &loadFlags{})
 		if (err == nil) != near {
 			t.Errorf("%s: error %v", answer, err)
