@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/proxy"
@@ -45,9 +44,10 @@ type Layer struct {
 	config Config
 	find   func(explicit string) (string, error)
 	mesh   *mesh
-	live   live // for rules
-	traced bool // the sidecars log traced requests
-	onWire bool // whatever the client sends to a service leaves its node
+	live   live         // for rules
+	traced bool         // the sidecars log traced requests
+	onWire bool         // whatever the client sends to a service leaves its node
+	window *startWindow // nil unless apps are first
 }
 
 var (
@@ -79,7 +79,7 @@ func (l *Layer) Check(context.Context) error {
 }
 
 // Deploy starts all sidecars at once, waits until each is live, and only then
-// redirects traffic through them.
+// redirects traffic through them; where apps are first, it redirects first.
 func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
 	program, err := l.find(l.config.Path)
 	if err != nil {
@@ -93,27 +93,40 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 		return nil, err
 	}
 	l.onWire = apart(s.Topology())
-	if err := l.each(func(sc *sidecar) error { return l.start(ctx, sc, program) }); err != nil {
+	if err := l.bringUp(ctx, program); err != nil {
 		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
-	}
-	for _, sc := range l.mesh.sidecars {
-		if err := sc.Where.InNetwork(func() error { return nft.Apply(redirect()) }); err != nil {
-			return nil, errors.Join(fmt.Errorf("redirecting %s: %w", sc.pod.Name(), err), l.remove(context.WithoutCancel(ctx)))
-		}
 	}
 	return l.remove, nil
 }
 
-// each does something with all sidecars at once.
-func (l *Layer) each(do func(sc *sidecar) error) error {
-	errs := make([]error, len(l.mesh.sidecars))
-	var wg sync.WaitGroup
-	for i, sc := range l.mesh.sidecars {
-		wg.Go(func() { errs[i] = do(sc) })
+func (l *Layer) bringUp(ctx context.Context, program string) error {
+	start := func() error { return l.each(func(sc *sidecar) error { return l.start(ctx, sc, program) }) }
+	if l.config.Start != AppFirst {
+		if err := start(); err != nil {
+			return err
+		}
+		return l.redirect()
 	}
-	wg.Wait()
-	return errors.Join(errs...)
+	if err := l.redirect(); err != nil {
+		return err
+	}
+	window, end := l.mesh.watchStart(ctx)
+	defer end()
+	l.window = window
+	return start()
 }
+
+func (l *Layer) redirect() error {
+	for _, sc := range l.mesh.sidecars {
+		if err := sc.Where.InNetwork(func() error { return nft.Apply(redirect()) }); err != nil {
+			return fmt.Errorf("redirecting %s: %w", sc.pod.Name(), err)
+		}
+	}
+	return nil
+}
+
+// each does something with all sidecars at once.
+func (l *Layer) each(do func(sc *sidecar) error) error { return each(l.mesh.sidecars, do) }
 
 func (l *Layer) start(ctx context.Context, sc *sidecar, program string) error {
 	files, err := l.mesh.files(sc)

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -175,6 +176,51 @@ func TestModes(t *testing.T) {
 			}
 			observed(t, l, site, mode)
 		})
+	}
+}
+
+// Where apps are first, what they ask before their sidecar is there fails: at
+// least the first request, which is sent before any sidecar is started.
+func TestAppFirst(t *testing.T) {
+	t.Parallel()
+	site := labtest.Site(t, labtest.Topology(1))
+	to := tells(t, site, "server-0")
+	l := configured(t, `{"concurrency": 1, "start": "app-first"}`)
+	labtest.Deploy(t, site, l)
+	if told, err := get(dial(t, site, to, 0)); err != nil || !strings.HasSuffix(told, "sa/client") {
+		t.Errorf("after the start: told %q, %v", told, err)
+	}
+	facts := labtest.Observed(t, site, l, elsewhere()...)
+	var failed, asked, after, refused int
+	if _, err := fmt.Sscanf(facts[factWindow], "%d of %d failed, the last after %d ms:", &failed, &asked, &after); err != nil {
+		t.Fatalf("%q: %v", facts[factWindow], err)
+	}
+	if i := strings.Index(facts[factWindow], "refused "); i < 0 || failed >= asked {
+		t.Errorf("%q: nothing was refused, or nothing answered", facts[factWindow])
+	} else if _, err := fmt.Sscanf(facts[factWindow][i:], "refused %d", &refused); err != nil || refused < 1 || refused > failed {
+		t.Errorf("%q: %d refused, %v", facts[factWindow], refused, err)
+	}
+}
+
+// What can go wrong has names.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for want, tt := range map[string]struct {
+		status int
+		err    error
+	}{
+		"":                  {404, nil},
+		"503":               {503, nil},
+		"refused":           {0, fmt.Errorf("dial: %w", syscall.ECONNREFUSED)},
+		"timed out":         {0, fmt.Errorf("read: %w", os.ErrDeadlineExceeded)},
+		"connection broken": {0, io.ErrUnexpectedEOF},
+	} {
+		if got := failure(tt.status, tt.err); got != want {
+			t.Errorf("%d, %v: %q, want %q", tt.status, tt.err, got, want)
+		}
+	}
+	if got := (&startWindow{}).String(); !strings.HasPrefix(got, "none: ") {
+		t.Errorf("nothing asked: %q", got)
 	}
 }
 

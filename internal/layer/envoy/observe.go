@@ -83,6 +83,9 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	if len(told) == 0 && l.config.Telemetry == Off {
 		add(factRequests, "none", model.SourceCounters)
 	}
+	if l.window != nil {
+		add(factWindow, l.window.String(), model.SourceAnswer)
+	}
 	add("sidecar worker threads", strconv.Itoa(l.config.Concurrency), model.SourceConfig)
 	if l.config.Outlier != nil {
 		add("endpoints taken out by outlier detection", strconv.FormatUint(sum.ejections, 10), model.SourceCounters)
