@@ -13,10 +13,11 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Of breaks the requests down that were sent from a pod. proxies says whether
-// something on the way records requests; without, there are two parts only.
-func Of(t *model.Traced, spans []model.Span, from string, proxies bool) *model.Breakdown {
-	b := &builder{from: from, index: map[key]int{}, recorded: map[string]bool{}}
+// Of breaks the requests down that were sent from a pod. Without spans, which is
+// where nothing on the way records requests, there are two parts only: the way,
+// called so, and the app.
+func Of(t *model.Traced, spans []model.Span, from, way string) *model.Breakdown {
+	b := &builder{from: from, way: way, index: map[key]int{}, recorded: map[string]bool{}}
 	byRequest := map[uint64][]*node{}
 	for i := range spans {
 		s := &spans[i]
@@ -30,7 +31,7 @@ func Of(t *model.Traced, spans []model.Span, from string, proxies bool) *model.B
 	}
 	for i, number := range t.Number {
 		b.parts, b.whole = b.parts[:0], true
-		if proxies {
+		if len(spans) > 0 {
 			b.request(t.Service[i], byRequest[number])
 		} else {
 			b.direct(t.Service[i], t.App[i])
@@ -73,6 +74,7 @@ type node struct {
 
 type builder struct {
 	from     string
+	way      string
 	recorded map[string]bool // services whose proxies record what comes in
 	parts    []part
 	whole    bool // no record of the request at hand is missing
@@ -93,10 +95,10 @@ func (b *builder) add(kind model.PartKind, name, service string, took int64) {
 // direct is a request that nothing on the way has recorded.
 func (b *builder) direct(service, app int64) {
 	if app == model.NoTime {
-		b.add(model.PartUnexplained, "network and app", "", service)
+		b.add(model.PartUnexplained, b.way+", and app", "", service)
 		return
 	}
-	b.add(model.PartNetwork, "network", "", service-app)
+	b.add(model.PartNetwork, b.way, "", service-app)
 	b.add(model.PartApp, "app", "", app)
 }
 

@@ -34,8 +34,8 @@ func parts(b *model.Breakdown, request int) map[string]int64 {
 
 func TestDirect(t *testing.T) {
 	t.Parallel()
-	b := breakdown.Of(&model.Traced{Number: []uint64{1, 2}, Service: []int64{100, 90}, App: []int64{30, model.NoTime}}, nil, "client", false)
-	want := []map[string]int64{{"network network": 70, "app app": 30}, {"unexplained network and app": 90}}
+	b := breakdown.Of(&model.Traced{Number: []uint64{1, 2}, Service: []int64{100, 90}, App: []int64{30, model.NoTime}}, nil, "client", "network")
+	want := []map[string]int64{{"network network": 70, "app app": 30}, {"unexplained network, and app": 90}}
 	for i := range want {
 		if diff := cmp.Diff(want[i], parts(b, i)); diff != "" {
 			t.Errorf("request %d: %s", i, diff)
@@ -50,7 +50,7 @@ func TestTwoSidecars(t *testing.T) {
 		outbound(7, "client", "server", "10.0.0.2:80", 1000, 90, 70),
 		outbound(8, "client", "server", "10.0.0.2:80", 2000, 90, 70), // the other end's record is missing
 	}
-	b := breakdown.Of(&model.Traced{Number: []uint64{7, 8, 9}, Service: []int64{100, 100, 100}, App: []int64{10, 10, 10}}, spans, "client", true)
+	b := breakdown.Of(&model.Traced{Number: []uint64{7, 8, 9}, Service: []int64{100, 100, 100}, App: []int64{10, 10, 10}}, spans, "client", "network")
 	want := map[string]int64{
 		"unexplained between generator and sidecar":   10,
 		"proxy client: sidecar, outbound":             20,
@@ -81,7 +81,7 @@ func TestSeveralServices(t *testing.T) {
 		inbound(1, "a-0", "a", "10.9.0.3:80", 200, 200, 180, 170),
 		outbound(1, "front-0", "b", "10.0.0.4:80", 200, 500, 480),
 	}
-	b := breakdown.Of(&model.Traced{Number: []uint64{1}, Service: []int64{1000}, App: []int64{900}}, spans, "client", true)
+	b := breakdown.Of(&model.Traced{Number: []uint64{1}, Service: []int64{1000}, App: []int64{900}}, spans, "client", "network")
 	want := map[string]int64{
 		"unexplained between generator and sidecar":  20,
 		"proxy client: sidecar, outbound":            20,
@@ -110,7 +110,7 @@ func TestPartsAddUp(t *testing.T) {
 	pods := []string{"client", "a", "b", "c"}
 	for range 2000 {
 		var spans []model.Span
-		for range random.IntN(8) {
+		for range 1 + random.IntN(8) {
 			took := random.Int64N(1000)
 			s := outbound(1, pods[random.IntN(4)], pods[1+random.IntN(3)], "10.0.0.1:80", random.Int64N(1000), took, random.Int64N(took+1))
 			if random.IntN(2) == 0 {
@@ -118,7 +118,7 @@ func TestPartsAddUp(t *testing.T) {
 			}
 			spans = append(spans, s)
 		}
-		b := breakdown.Of(&model.Traced{Number: []uint64{1}, Service: []int64{1500}, App: []int64{10}}, spans, "client", len(spans) > 0)
+		b := breakdown.Of(&model.Traced{Number: []uint64{1}, Service: []int64{1500}, App: []int64{10}}, spans, "client", "network")
 		if len(b.Total) == 0 {
 			continue
 		}

@@ -2,7 +2,8 @@ package runner
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/breakdown"
@@ -41,6 +42,14 @@ func (t *trial) tracers(layers []model.Layer) {
 	}
 }
 
+// way is what lies between generator and app, where no layer records requests.
+func (t *trial) way() string {
+	if len(t.variant.Stack) == 0 {
+		return "network"
+	}
+	return "network with " + strings.Join(t.kinds(), ", ")
+}
+
 // recordsLimit is how long proxies may take to write their last records.
 const recordsLimit = 3 * time.Second
 
@@ -52,7 +61,7 @@ func (t *trial) explain(ctx context.Context) error {
 	}
 	result := t.out.Load.Traced
 	if result == nil {
-		return fmt.Errorf("the generator has traced nothing")
+		return errors.New("the generator has traced nothing")
 	}
 	t.out.Load.Traced = nil // all of it is in the breakdown
 	ctx, cancel := context.WithTimeout(ctx, recordsLimit)
@@ -68,7 +77,7 @@ func (t *trial) explain(ctx context.Context) error {
 			}
 			spans = append(spans, more...)
 		}
-		t.out.Breakdown = breakdown.Of(result, spans, t.load.From, len(spans) > 0)
+		t.out.Breakdown = breakdown.Of(result, spans, t.load.From, t.way())
 		if len(t.out.Breakdown.Total) == t.out.Breakdown.Traced && (len(spans) > 0 || len(t.tracing) == 0) {
 			return nil
 		}
