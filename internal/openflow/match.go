@@ -52,6 +52,7 @@ func tunID() Field   { return Field{classBasic, 38, 8} }
 // Fields of Nicira's.
 func tunDst() Field  { return Field{classNicira, 32, 4} }
 func ctState() Field { return Field{classNicira, 105, 4} }
+func ipFrag() Field  { return Field{classNicira, 26, 1} }
 
 // Value is a field with what it is, or is to be. Mask, if any, says which bits.
 type Value struct {
@@ -111,6 +112,10 @@ func IPv4Src(p netip.Prefix) Value { return addr(ipv4Src(), p) }
 
 // IPv4Dst is where an IP packet is to go.
 func IPv4Dst(p netip.Prefix) Value { return addr(ipv4Dst(), p) }
+
+// Fragment is a part of an IP packet, the first or a later one. Ports are in the
+// first only; later ones match as if theirs were 0 (Nicira, OFPC_FRAG_NORMAL).
+func Fragment() Value { return Value{Field: ipFrag(), Bytes: []byte{1}, Mask: []byte{1}} }
 
 // TCPSrc is the sender's port.
 func TCPSrc(port uint16) Value { return u16(tcpSrc(), port) }

@@ -1,6 +1,7 @@
 package ovs
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"net"
@@ -128,7 +129,82 @@ func TestLive(t *testing.T) {
 	serves(t, site, layer)
 	answersARP(t, site)
 	blocksICMP(t, site)
+	passesFragments(t, site, layer)
 	losesController(t, site)
+}
+
+// passesFragments: datagrams that are larger than any MTU come and go, to pods
+// and to services, and beside small ones.
+func passesFragments(t *testing.T, site model.Site, layer *Fronted) {
+	t.Helper()
+	svc, err := site.Service("server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"server-0", "server-1", "client-0"} {
+		labtest.In(t, site, name, func() error { return echo(t) })
+	}
+	for _, way := range []struct {
+		what, from string
+		to         netip.AddrPort
+	}{
+		{"a pod of the same node", "server-0", addrOf(t, site, "server-1")},
+		{"a pod of the other node", "client-0", addrOf(t, site, "server-0")},
+		{"a service", "client-0", layer.Front(svc)[0]},
+	} {
+		for _, size := range []int{100, 2000, 8192, 32000} {
+			eventually(t, fmt.Sprintf("%d bytes to %s and back", size, way.what), func() error { return exchange(t, site, way.from, way.to, size) })
+		}
+	}
+}
+
+// echo sends datagrams back, in the calling thread's namespace.
+func echo(t *testing.T) error {
+	t.Helper()
+	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp4", fmt.Sprintf("0.0.0.0:%d", at))
+	if err != nil {
+		return err
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	go func() {
+		b := make([]byte, 1<<16)
+		for {
+			n, from, err := c.ReadFrom(b)
+			if err != nil {
+				return
+			}
+			_, _ = c.WriteTo(b[:n], from) // who asks asks again
+		}
+	}()
+	return nil
+}
+
+// exchange sends one datagram from a new socket and waits for it to come back.
+func exchange(t *testing.T, site model.Site, from string, to netip.AddrPort, size int) error {
+	t.Helper()
+	return labtest.Network(t, site, from).InNetwork(func() error {
+		c, err := net.Dial("udp4", to.String())
+		if err != nil {
+			return err
+		}
+		defer c.Close() //nolint:errcheck // only a test's
+		sent := make([]byte, size)
+		for i := range sent {
+			sent[i] = byte(i % 251)
+		}
+		if _, err = c.Write(sent); err != nil {
+			return err
+		}
+		if err = c.SetReadDeadline(time.Now().Add(400 * time.Millisecond)); err != nil {
+			return err
+		}
+		b := make([]byte, 1<<16)
+		n, err := c.Read(b)
+		if err == nil && !bytes.Equal(b[:n], sent) {
+			err = fmt.Errorf("%d bytes came back, and not the same", n)
+		}
+		return err
+	})
 }
 
 // serves: services are the switches' own. Connections spread over the pods, and

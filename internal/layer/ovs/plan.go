@@ -151,22 +151,29 @@ func (p plan) translation(m machine) []openflow.Flow {
 	seen := map[netip.AddrPort]bool{}
 	for i, s := range p.Services {
 		for _, t := range transports() {
-			to := append(ip(), openflow.IPProto(t.protocol), openflow.IPv4Dst(host(s.VIP.Addr())), t.to(s.VIP.Port()))
-			fresh := append(slices.Clone(to), openflow.CTState(openflow.CTNew|openflow.CTTracked, openflow.CTNew|openflow.CTTracked))
-			flows = append(flows,
-				openflow.Flow{Table: tableConnection, Priority: special, Match: to, Do: []openflow.Action{there}},
-				openflow.Flow{Table: tableService, Priority: special, Match: fresh, Do: []openflow.Action{openflow.ToGroup(groupOf(i))}},
-			)
+			to := append(ip(), openflow.IPProto(t.protocol), openflow.IPv4Dst(host(s.VIP.Addr())))
+			// Of fragments only the first has ports. The connection tracking waits for
+			// all of them, and translates them together.
+			for _, which := range []openflow.Value{t.to(s.VIP.Port()), openflow.Fragment()} {
+				match := append(slices.Clone(to), which)
+				fresh := append(slices.Clone(match), openflow.CTState(openflow.CTNew|openflow.CTTracked, openflow.CTNew|openflow.CTTracked))
+				flows = append(flows,
+					openflow.Flow{Table: tableConnection, Priority: special, Match: match, Do: []openflow.Action{there}},
+					openflow.Flow{Table: tableService, Priority: special, Match: fresh, Do: []openflow.Action{openflow.ToGroup(groupOf(i))}},
+				)
+			}
 			for _, b := range s.Backends {
-				if seen[b] {
-					continue
+				from := append(ip(), openflow.IPProto(t.protocol), openflow.IPv4Src(host(b.Addr())), openflow.IPv4Dst(m.Range))
+				of := map[netip.AddrPort]openflow.Value{b: t.from(b.Port()), netip.AddrPortFrom(b.Addr(), 0): openflow.Fragment()}
+				for _, key := range []netip.AddrPort{b, netip.AddrPortFrom(b.Addr(), 0)} {
+					if !seen[key] {
+						flows = append(flows, openflow.Flow{Table: tablePod, Priority: special, Match: append(slices.Clone(from), of[key]), Do: []openflow.Action{back}})
+					}
 				}
-				from := append(ip(), openflow.IPProto(t.protocol), openflow.IPv4Src(host(b.Addr())), openflow.IPv4Dst(m.Range), t.from(b.Port()))
-				flows = append(flows, openflow.Flow{Table: tablePod, Priority: special, Match: from, Do: []openflow.Action{back}})
 			}
 		}
 		for _, b := range s.Backends {
-			seen[b] = true
+			seen[b], seen[netip.AddrPortFrom(b.Addr(), 0)] = true, true
 		}
 	}
 	return flows
