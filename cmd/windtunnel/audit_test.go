@@ -35,22 +35,22 @@ func TestAuditDocumentation(t *testing.T) {
 		t.Fatalf("%d examples", len(examples))
 	}
 	for _, e := range examples {
-		command, shown, _ := strings.Cut(strings.TrimPrefix(e, "$ windtunnel "), "\n")
+		given, shown, _ := strings.Cut(strings.TrimPrefix(e, "$ windtunnel "), "\n")
 		var args []string
-		for a := range strings.FieldsSeq(command) {
+		for a := range strings.FieldsSeq(given) {
 			args = append(args, strings.Trim(a, "'"))
 		}
 		var out, complaints bytes.Buffer
 		code := cli.Main(t.Context(), command.Env{Args: args, Stdout: &out, Stderr: &complaints, Now: time.Now}, catalog(dir))
 		if complaints.Len() > 0 || code != command.ExitDone && code != command.ExitGate {
-			t.Errorf("%s: exit code %d\n%s", command, code, complaints.String())
+			t.Errorf("%s: exit code %d\n%s", given, code, complaints.String())
 		}
 		rest := out.String()
 		for part := range strings.SplitSeq(shown, "...") {
 			part = strings.Trim(part, "\n")
 			at := strings.Index(rest, part)
 			if at < 0 {
-				t.Errorf("%s prints no\n%s\nafter what was before:\n%.3000s", command, part, rest)
+				t.Errorf("%s prints no\n%s\nafter what was before:\n%.3000s", given, part, rest)
 				break
 			}
 			rest = rest[at+len(part):]

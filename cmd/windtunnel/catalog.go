@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"os"
 
 	"github.com/windtunnel/windtunnel/internal/app/bookinfo"
