@@ -300,3 +300,28 @@ func TestDeploy(t *testing.T) {
 		t.Error("an unknown setting must be an error")
 	}
 }
+
+// Traced requests are told what they took here; others are not.
+func TestTiming(t *testing.T) {
+	t.Parallel()
+	addr := serving(t)
+	for _, h2 := range []bool{false, true} {
+		for id, want := range map[string]bool{model.TracedPrefix + "000000000000002a": true, "another": false, "": false} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if id != "" {
+				r.Header.Set(model.HeaderRequestID, id)
+			}
+			resp, err := client(t, h2).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if took := model.Timing(resp.Header.Get(model.HeaderTiming)); (took > 0) != want {
+				t.Errorf("HTTP/2 %v, request id %q: %q", h2, id, resp.Header.Get(model.HeaderTiming))
+			}
+		}
+	}
+}
