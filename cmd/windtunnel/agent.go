@@ -1,7 +1,5 @@
 //go:build agent
 
-// Command windtunnel-agent is the load generator of windtunnel, and the server
-// to try it on.
 package main
 
 import (

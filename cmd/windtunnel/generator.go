@@ -1,3 +1,6 @@
+// Command windtunnel is a wind tunnel for Kubernetes networks. With the build tag
+// agent it is that one's load generator and the server to try it on, with the tag
+// kube it also knows real clusters.
 package main
 
 import (

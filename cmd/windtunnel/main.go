@@ -1,6 +1,5 @@
 //go:build !agent
 
-// Command windtunnel is a wind tunnel for Kubernetes networks.
 package main
 
 import (
