@@ -62,8 +62,11 @@ type Program struct {
 	Digest string // of the file itself, "sha256:..."
 }
 
-// Facts are what a run's ledger says of it.
+// Facts are what a run's ledger says of it; nothing of one that is of no image.
 func (p Program) Facts(layer string) model.Ledger {
+	if p.Image == "" {
+		return nil
+	}
 	return model.Ledger{
 		{Layer: layer, Key: "program's image", Value: p.Image, Source: model.SourceProgram},
 		{Layer: layer, Key: "program's digest", Value: p.Digest, Source: model.SourceProgram},

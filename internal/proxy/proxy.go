@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/oci"
 )
 
 // startTimeout is how long an Envoy may take to be live.
@@ -89,15 +90,17 @@ func (e *Envoy) Stop(ctx context.Context) error {
 	return errors.Join(e.process.Stop(ctx), AwaitEnds(ctx, e.Where))
 }
 
-// Options are what every layer of Envoys lets a study set.
+// Options are what every layer of proxies lets a study set.
 type Options struct {
-	// Concurrency is the number of worker threads of each Envoy.
+	// Concurrency is the number of worker threads of each proxy.
 	Concurrency int `json:"concurrency,omitempty" jsonschema:"minimum=1,maximum=64,default=2"`
-	// Path is the Envoy program, where it is not to be looked for.
+	// Path is the program, where it is not to be looked for.
 	Path string `json:"path,omitempty"`
-	// CPU limits each Envoy, in cores; 0 is no limit.
+	// Source is an image that the program is taken out of.
+	oci.Source
+	// CPU limits each proxy, in cores; 0 is no limit.
 	CPU float64 `json:"cpu,omitempty" jsonschema:"minimum=0"`
-	// Memory limits each Envoy, in bytes; 0 is no limit.
+	// Memory limits each proxy, in bytes; 0 is no limit.
 	Memory uint64 `json:"memory_bytes,omitempty"`
 }
 
@@ -107,7 +110,10 @@ func DefaultOptions() Options { return Options{Concurrency: 2} }
 // Problems are all that is wrong with them.
 func (o Options) Problems() error {
 	const most = 64
-	var errs []error
+	errs := []error{o.Source.Problems()}
+	if o.Path != "" && o.Image != "" {
+		errs = append(errs, Bad("image", "and path are two places for one program: set one of them"))
+	}
 	if o.Concurrency < 1 || o.Concurrency > most {
 		errs = append(errs, Bad("concurrency", "is %d; it can be 1 to %d", o.Concurrency, most))
 	}
@@ -115,6 +121,20 @@ func (o Options) Problems() error {
 		errs = append(errs, Bad("cpu", "is %g; it cannot be negative", o.CPU))
 	}
 	return errors.Join(errs...)
+}
+
+// Program gets the program: out of the image, if one is named, else as find finds
+// it, which is given the path.
+func (o Options) Program(ctx context.Context, find func(explicit string) (string, error)) (oci.Program, error) {
+	if o.Image == "" {
+		path, err := find(o.Path)
+		return oci.Program{Path: path}, err
+	}
+	cache, err := oci.Usual()
+	if err != nil {
+		return oci.Program{}, err
+	}
+	return cache.Get(ctx, o.Source)
 }
 
 // Limits are the process's.

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/oci"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 )
 
@@ -97,6 +98,7 @@ func Plugin(find func(explicit string) (string, error)) model.Plugin[model.Layer
 type Layer struct {
 	config   Config
 	find     func(explicit string) (string, error)
+	program  oci.Program
 	places   *proxy.Places
 	services []service
 	edges    []*edge
@@ -143,23 +145,24 @@ func (l *Layer) Front(svc model.Service) []netip.AddrPort {
 }
 
 // Check says whether there is an Envoy to run.
-func (l *Layer) Check(context.Context) error {
-	_, err := l.find(l.config.Path)
+func (l *Layer) Check(ctx context.Context) error {
+	_, err := l.config.Program(ctx, l.find)
 	return err
 }
 
 // Deploy announces the addresses and starts an edge in every region.
 func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
-	program, err := l.find(l.config.Path)
+	found, err := l.config.Program(ctx, l.find)
 	if err != nil {
 		return nil, err
 	}
+	l.program = found
 	if err = l.plan(s); err != nil {
 		return nil, err
 	}
 	err = l.announce(s)
 	if err == nil {
-		err = l.each(func(e *edge) error { return l.start(ctx, e, program) })
+		err = l.each(func(e *edge) error { return l.start(ctx, e, found.Path) })
 	}
 	if err != nil {
 		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/oci"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
@@ -21,6 +22,9 @@ import (
 type ambient struct {
 	config Config
 	find   func(explicit string) (string, error)
+	// program is what all proxies run.
+	program oci.Program
+
 	mesh   *mesh
 	onWire bool // whatever the client sends to a service leaves its node
 	nodes  []*nodeProxy
@@ -62,8 +66,8 @@ const (
 const tableAmbient = "windtunnel-ambient"
 
 // Check says whether there is an Envoy to run.
-func (l *ambient) Check(context.Context) error {
-	_, err := l.find(l.config.Path)
+func (l *ambient) Check(ctx context.Context) error {
+	_, err := l.config.Program(ctx, l.find)
 	return err
 }
 
@@ -75,15 +79,16 @@ func (l *ambient) Front(svc model.Service) []netip.AddrPort {
 // Deploy starts all proxies at once, waits until each is live, and only then
 // redirects the pods' traffic to them.
 func (l *ambient) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
-	program, err := l.find(l.config.Path)
+	found, err := l.config.Program(ctx, l.find)
 	if err != nil {
 		return nil, err
 	}
+	l.program = found
 	if err = l.plan(s); err != nil {
 		return nil, err
 	}
 	l.onWire = apart(s.Topology())
-	if err = l.start(ctx, program); err != nil {
+	if err = l.start(ctx, found.Path); err != nil {
 		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
 	}
 	for _, m := range l.members() {

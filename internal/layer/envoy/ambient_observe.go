@@ -84,7 +84,7 @@ func (c *carried) count(raw []byte) {
 
 // Observe reads all proxies' counters and live configurations.
 func (l *ambient) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
-	var ledger model.Ledger
+	ledger := l.program.Facts(Name)
 	add := func(key, value, source string) {
 		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
 		if !slices.Contains(ledger, f) {

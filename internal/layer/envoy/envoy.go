@@ -12,6 +12,7 @@ import (
 	"net/netip"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/oci"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
@@ -43,11 +44,13 @@ func Plugin(find func(explicit string) (string, error)) model.Plugin[model.Layer
 type Layer struct {
 	config Config
 	find   func(explicit string) (string, error)
-	mesh   *mesh
-	live   live         // for rules
-	traced bool         // the sidecars log traced requests
-	onWire bool         // whatever the client sends to a service leaves its node
-	window *startWindow // nil unless apps are first
+	// program is what sidecars run.
+	program oci.Program
+	mesh    *mesh
+	live    live         // for rules
+	traced  bool         // the sidecars log traced requests
+	onWire  bool         // whatever the client sends to a service leaves its node
+	window  *startWindow // nil unless apps are first
 }
 
 var (
@@ -73,18 +76,19 @@ const (
 )
 
 // Check says whether there is an Envoy to run.
-func (l *Layer) Check(context.Context) error {
-	_, err := l.find(l.config.Path)
+func (l *Layer) Check(ctx context.Context) error {
+	_, err := l.config.Program(ctx, l.find)
 	return err
 }
 
 // Deploy starts all sidecars at once, waits until each is live, and only then
 // redirects traffic through them; where apps are first, it redirects first.
 func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
-	program, err := l.find(l.config.Path)
+	found, err := l.config.Program(ctx, l.find)
 	if err != nil {
 		return nil, err
 	}
+	l.program = found
 	if l.mesh, err = newMesh(s, l.config); err != nil {
 		return nil, err
 	}
@@ -93,7 +97,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 		return nil, err
 	}
 	l.onWire = apart(s.Topology())
-	if err := l.bringUp(ctx, program); err != nil {
+	if err := l.bringUp(ctx, found.Path); err != nil {
 		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
 	}
 	return l.remove, nil

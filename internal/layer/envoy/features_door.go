@@ -16,10 +16,6 @@ const (
 // openDoor starts an ingress: an Envoy on a node, which takes plaintext requests
 // for one host and sends them into the mesh as a member of it.
 func (l *Layer) openDoor(ctx context.Context, s model.Site, in model.Ingress) error {
-	program, err := l.find(l.config.Path)
-	if err != nil {
-		return err
-	}
 	nodes, ok := s.(model.NodeSite)
 	if !ok {
 		return noNodes()
@@ -38,7 +34,7 @@ func (l *Layer) openDoor(ctx context.Context, s model.Site, in model.Ingress) er
 	}
 	l.live.door = &proxy.Envoy{Where: where, Admin: portDoorAdmin}
 	err = l.live.door.Start(ctx, proxy.Spec{
-		Name: roleDoor, Component: model.ComponentGateway, Program: program, Concurrency: l.config.Concurrency, Files: files,
+		Name: roleDoor, Component: model.ComponentGateway, Program: l.program.Path, Concurrency: l.config.Concurrency, Files: files,
 	})
 	if err != nil {
 		return fmt.Errorf("starting the ingress: %w", err)

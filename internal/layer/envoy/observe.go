@@ -40,7 +40,7 @@ func (l *Layer) Claims() []model.Claim {
 
 // Observe reads every sidecar's counters and live configuration.
 func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
-	var ledger model.Ledger
+	ledger := l.program.Facts(Name)
 	add := func(key, value, source string) {
 		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
 		if !slices.Contains(ledger, f) {

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/oci"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 )
 
@@ -53,6 +54,7 @@ func Plugin(find func(explicit string) (string, error)) model.Plugin[model.Layer
 type Layer struct {
 	config   Config
 	find     func(explicit string) (string, error)
+	program  oci.Program
 	gateways []*gateway
 }
 
@@ -73,21 +75,22 @@ type gateway struct {
 const portAdmin = 15000
 
 // Check says whether there is an Envoy to run.
-func (l *Layer) Check(context.Context) error {
-	_, err := l.find(l.config.Path)
+func (l *Layer) Check(ctx context.Context) error {
+	_, err := l.config.Program(ctx, l.find)
 	return err
 }
 
 // Deploy starts a gateway on the first node of every cluster.
 func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
-	program, err := l.find(l.config.Path)
+	found, err := l.config.Program(ctx, l.find)
 	if err != nil {
 		return nil, err
 	}
+	l.program = found
 	if l.gateways, err = l.plan(s); err != nil {
 		return nil, err
 	}
-	if err = l.each(func(g *gateway) error { return l.start(ctx, g, program) }); err != nil {
+	if err = l.each(func(g *gateway) error { return l.start(ctx, g, found.Path) }); err != nil {
 		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
 	}
 	return l.remove, nil

@@ -13,7 +13,7 @@ import (
 
 // Observe reads every gateway's counters and live configuration.
 func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
-	var ledger model.Ledger
+	ledger := l.program.Facts(Name)
 	seen := map[model.Fact]bool{}
 	add := func(key, value, source string) {
 		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/oci"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
@@ -43,6 +44,7 @@ func Plugin(find func(explicit string) (string, error)) model.Plugin[model.Layer
 type Layer struct {
 	config   Config
 	find     func(explicit string) (string, error)
+	program  oci.Program
 	services []service
 	sidecars []*sidecar
 	ca       *proxy.CA // nil without mutual TLS
@@ -96,18 +98,19 @@ const (
 const startTimeout = 15 * time.Second
 
 // Check says whether there is a HAProxy to run.
-func (l *Layer) Check(context.Context) error {
-	_, err := l.find(l.config.Path)
+func (l *Layer) Check(ctx context.Context) error {
+	_, err := l.config.Program(ctx, l.find)
 	return err
 }
 
 // Deploy starts all sidecars at once, waits until each answers, and only then
 // redirects traffic through them.
 func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
-	program, err := l.find(l.config.Path)
+	found, err := l.config.Program(ctx, l.find)
 	if err != nil {
 		return nil, err
 	}
+	l.program = found
 	if err = l.plan(s); err != nil {
 		return nil, err
 	}
@@ -116,7 +119,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 			return nil, err
 		}
 	}
-	err = l.each(func(sc *sidecar) error { return l.start(ctx, sc, program) })
+	err = l.each(func(sc *sidecar) error { return l.start(ctx, sc, found.Path) })
 	for _, sc := range l.sidecars {
 		if err == nil {
 			err = sc.where.InNetwork(func() error { return nft.Apply(l.redirect(sc)) })
