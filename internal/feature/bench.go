@@ -129,12 +129,12 @@ func (b *Bench) findAddresses() error {
 		}
 		b.addrs[ToPods] = append(b.addrs[ToPods], netip.AddrPortFrom(pod.Addr(), portTarget))
 	}
-	b.addrs[ToVIP] = []netip.AddrPort{netip.AddrPortFrom(b.svc.VIP, b.svc.Port)}
 	b.addrs[ToService] = b.addrs[ToPods]
+	b.addrs[ToFront] = []netip.AddrPort{netip.AddrPortFrom(b.svc.VIP, b.svc.Port)}
 	for _, l := range b.layers {
 		if f, ok := l.(model.Fronter); ok {
 			if at := f.Front(b.svc); len(at) > 0 {
-				b.addrs[ToService] = at
+				b.addrs[ToService], b.addrs[ToFront] = at, at
 			}
 		}
 	}

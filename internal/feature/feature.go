@@ -115,6 +115,7 @@ const (
 	portBad    = 9002       // outside, not allowed
 	portSpans  = 9003       // outside, where proxies tell spans
 	portTarget = 8080       // of the service's pods
+	portHBONE  = 15008      // of ambient meshes, in every pod
 	hostDoor   = "shop.example"
 	patience   = 3 * time.Second // of every request
 )

@@ -43,7 +43,10 @@ func metered(s Seen, right, wrong int) Result {
 	if s.Translated {
 		r.Verdict, r.Seen = Partly, "connections are counted, not requests"
 	}
-	if s.Counted == nil {
+	if n := s.Counted[0]; n > 0 {
+		r.Verdict, r.Seen = Partly, fmt.Sprintf("%d connections are counted, not requests", n)
+	}
+	if s.Counted == nil || s.Counted[0] > 0 {
 		return r
 	}
 	good, bad := s.Counted[http.StatusOK/100], s.Counted[http.StatusNotFound/100]

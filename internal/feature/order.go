@@ -61,7 +61,7 @@ type To string
 // What bursts are sent to.
 const (
 	ToService  To = "the service"             // where the stack says that clients find it
-	ToVIP      To = "the virtual address"     // of the service
+	ToFront    To = "the service's address"   // that the stack gives it, or its virtual one; never the pods'
 	ToPods     To = "the pods"                // at their own addresses, in turn
 	ToDoor     To = "the ingress"             // of the check's rules
 	ToAllowed  To = "an allowed address"      // outside the mesh

@@ -32,6 +32,9 @@ func (b *Bench) Run(ctx context.Context, c Check) (r Result, err error) {
 		return r, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	defer func() { err = errors.Join(err, undo(context.WithoutCancel(ctx))) }()
+	if err := b.settle(ctx); err != nil {
+		return r, err
+	}
 	for try := range tries {
 		if try > 0 {
 			wait(ctx, pauseBetween)
@@ -47,6 +50,21 @@ func (b *Bench) Run(ctx context.Context, c Check) (r Result, err error) {
 	}
 	r.Rules = told
 	return r, b.behave(ctx, nil)
+}
+
+// settle sends requests that nobody judges, where layers take rules: they end
+// the proxies' connections among each other that began under other rules.
+func (b *Bench) settle(ctx context.Context) error {
+	const enough = 20
+	if !b.changes() {
+		return nil
+	}
+	for _, from := range []string{Client, Stranger} {
+		if _, err := b.burst(ctx, Burst{From: from, To: ToService, Count: enough, Path: "/", Parallel: 2, Fresh: true}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // changes says whether any layer has proxies of its own, which can be late.
@@ -133,10 +151,27 @@ func (b *Bench) look(ctx context.Context, c Check) (seen Seen, err error) {
 		}
 		seen.Counted = minus(seen.Counted, before)
 	}
-	if c.Logs {
-		seen.Lines = naming(b.logs(), names)
+	if err := b.receive(ctx, &seen); err != nil {
+		return seen, err
 	}
-	return seen, b.receive(ctx, &seen)
+	if c.Logs {
+		seen.Lines = b.linesOf(ctx, c, seen, names)
+	}
+	return seen, nil
+}
+
+// linesOf are the lines of logs that name requests, once the check is content
+// with them: proxies write them a moment later.
+func (b *Bench) linesOf(ctx context.Context, c Check, seen Seen, names []string) []string {
+	const looks = 20
+	for range looks {
+		seen.Lines = naming(b.logs(), names)
+		if c.Judge(seen).Verdict == Yes || !b.changes() {
+			break
+		}
+		wait(ctx, pauseBetween/3)
+	}
+	return seen.Lines
 }
 
 // receive gathers what servers have got, and what was translated for them.
@@ -192,19 +227,26 @@ func (b *Bench) forget(ctx context.Context) error {
 	return nil
 }
 
+// hellos are answered where ambient meshes speak TLS, or else where the service is.
 func (b *Bench) hellos(ctx context.Context, c Check, seen *Seen) error {
 	for _, h := range c.Hellos {
 		pod, err := b.site.Pod(h.Pod)
 		if err != nil {
 			return err
 		}
-		a, err := b.probes[Outside].do(ctx, order{Hello: &hello{
-			Addr: netip.AddrPortFrom(pod.Addr(), portTarget), Versions: [2]uint16{h.Lowest, h.Highest}, Ciphers: h.Ciphers,
-		}})
-		if err != nil {
-			return err
+		var shown Shown
+		for _, port := range []uint16{portHBONE, portTarget} {
+			a, err := b.probes[Outside].do(ctx, order{Hello: &hello{
+				Addr: netip.AddrPortFrom(pod.Addr(), port), Versions: [2]uint16{h.Lowest, h.Highest}, Ciphers: h.Ciphers,
+			}})
+			if err != nil {
+				return err
+			}
+			if shown = *a.Shown; shown.Version != 0 {
+				break
+			}
 		}
-		seen.Shown = append(seen.Shown, *a.Shown)
+		seen.Shown = append(seen.Shown, shown)
 	}
 	return nil
 }

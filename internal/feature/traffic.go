@@ -217,12 +217,19 @@ func resilience() []Check {
 	}
 }
 
+// broken tells requests that were refused at once from those that were held up.
 func broken(s Seen) Result {
-	refused, ok, under := status(s.Replies[0], http.StatusServiceUnavailable), answered(s.Replies[0]), 0
+	refused, ok, under := 0, answered(s.Replies[0]), 0
+	for _, one := range s.Replies[0] {
+		if one.Status == http.StatusServiceUnavailable || one.Status == 0 && one.Took < patience/2 {
+			refused++
+		}
+	}
 	for _, name := range Pods() {
 		under += s.Got[name].Most
 	}
-	r := Result{Verdict: No, Sent: sent(s) + " at once", Seen: fmt.Sprintf("503 for %s; at most %d under way at the servers", of(refused, s.Replies[0]), under)}
+	r := Result{Verdict: No, Sent: sent(s) + " at once", Seen: fmt.Sprintf(
+		"refused: %s%s; at most %d under way at the servers", of(refused, s.Replies[0]), others(s.Replies[0]), under)}
 	switch {
 	case refused > 0 && ok > 0 && under <= most*tolerated:
 		r.Verdict = Yes
@@ -250,15 +257,15 @@ func edges() []Check {
 			Rules: func(Addresses) model.Rules {
 				return model.Rules{Ingress: &model.Ingress{Node: gatewayOn, Port: portDoor, Host: hostDoor}}
 			},
-			Bursts: []Burst{asked(hostDoor, ToDoor), asked("other.example", ToDoor), asked(hostDoor, ToVIP)},
+			Bursts: []Burst{asked(hostDoor, ToDoor), asked("other.example", ToDoor), asked(hostDoor, ToFront)},
 			Judge: func(s Seen) Result {
-				right, wrong, vip := answered(s.Replies[0]), answered(s.Replies[1]), answered(s.Replies[2])
+				right, wrong, front := answered(s.Replies[0]), answered(s.Replies[1]), answered(s.Replies[2])
 				r := Result{Verdict: No, Sent: sent(s), Seen: fmt.Sprintf(
-					"at the ingress: %s, for another host %s; at the virtual address: %s", of(right, s.Replies[0]), of(wrong, s.Replies[1]), of(vip, s.Replies[2]))}
+					"at the ingress: %s, for another host %s; at the service's own address: %s", of(right, s.Replies[0]), of(wrong, s.Replies[1]), of(front, s.Replies[2]))}
 				switch {
 				case right == len(s.Replies[0]) && wrong == 0:
 					r.Verdict = Yes
-				case right == len(s.Replies[0]) || vip == len(s.Replies[2]):
+				case right == len(s.Replies[0]) || front == len(s.Replies[2]):
 					r.Verdict = Partly
 				}
 				return r

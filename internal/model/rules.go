@@ -96,7 +96,7 @@ type Rotator interface {
 
 // Meter is a layer that counts requests. Requests are those that a service was
 // sent since the layer was deployed, by the class of the answer's status: 2 for
-// 200 to 299.
+// 200 to 299. Where a layer sees connections only, they are its class 0.
 type Meter interface {
 	Requests(ctx context.Context, s Site, service string) (map[int]uint64, error)
 }

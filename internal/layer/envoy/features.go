@@ -50,6 +50,10 @@ func (l *Layer) changeable(s proxy.Spec) (proxy.Spec, error) {
 	var err error
 	s.Files, err = l.live.split(s.Files)
 	s.Args = append(s.Args, proxy.FlushSpans()...) // so that access logs can be read at once
+	// Connections keep the filters with which they began. So that new ones hold
+	// soon, an answer on an old connection is its last: Envoy's usual way is to
+	// close them little by little over 10 minutes, and Istio's over 45 s.
+	s.Args = append(s.Args, "--drain-strategy", "immediate", "--drain-time-s", "5")
 	return s, err
 }
 
@@ -303,9 +307,6 @@ func parseSerials(raw []byte) ([]string, error) {
 
 // Requests are those that clients' sidecars have counted.
 func (l *Layer) Requests(ctx context.Context, _ model.Site, name string) (map[int]uint64, error) {
-	if s, err := l.mesh.service(name); err != nil || !s.http {
-		return nil, errors.Join(err, &model.UnsupportedError{What: "counting requests", Missing: "the sidecars proxy " + name + " at L4"})
-	}
 	var mu sync.Mutex
 	all := map[int]uint64{}
 	err := l.each(func(sc *sidecar) error {
@@ -317,8 +318,11 @@ func (l *Layer) Requests(ctx context.Context, _ model.Site, name string) (map[in
 		defer mu.Unlock()
 		for counter, n := range proxy.Counters(raw) {
 			class, ok := strings.CutPrefix(counter, "http.outbound_"+name+".downstream_rq_")
-			if ok && len(class) == len("2xx") && strings.HasSuffix(class, "xx") {
+			switch {
+			case ok && len(class) == len("2xx") && strings.HasSuffix(class, "xx"):
 				all[int(class[0]-'0')] += n
+			case counter == "tcp.outbound_"+name+".downstream_cx_total":
+				all[0] += n
 			}
 		}
 		return nil

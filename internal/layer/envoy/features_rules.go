@@ -108,7 +108,7 @@ func (m *mesh) followClusters(was any, r model.Rules) (list, error) {
 		}
 		if r.Limit > 0 {
 			base["circuit_breakers"] = object{"thresholds": list{object{
-				"max_connections": r.Limit, "max_pending_requests": 1, "max_requests": r.Limit, "max_retries": r.Limit,
+				"max_connections": r.Limit, "max_pending_requests": r.Limit, "max_requests": r.Limit, "max_retries": r.Limit,
 			}}}
 		}
 		if r.Eject != nil {
