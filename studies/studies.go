@@ -31,6 +31,14 @@ var (
 	geoFull []byte
 	//go:embed multicluster.yaml
 	multicluster []byte
+	//go:embed sidecar.yaml
+	sidecar []byte
+	//go:embed sidecar-full.yaml
+	sidecarFull []byte
+	//go:embed bookinfo.yaml
+	bookinfo []byte
+	//go:embed bookinfo-full.yaml
+	bookinfoFull []byte
 	//go:embed published/*.csv
 	files embed.FS
 )
@@ -53,6 +61,7 @@ func List() []Builtin {
 		builtin("quick", quick), builtin("nginx", nginx), builtin("capacity", capacity), builtin("wan", wan),
 		builtin("geo", geo), builtin("geo-full", geoFull), builtin("multicluster", multicluster),
 		builtin("cni", cni), builtin("cni-full", cniFull), builtin("cni-jumbo", cniJumbo), builtin("cni-tools", cniTools),
+		builtin("sidecar", sidecar), builtin("sidecar-full", sidecarFull), builtin("bookinfo", bookinfo), builtin("bookinfo-full", bookinfoFull),
 	}
 }
 
