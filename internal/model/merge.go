@@ -200,6 +200,7 @@ func (d *DatagramResult) merge(o *DatagramResult) {
 	d.InterfacePackets = max(d.InterfacePackets, o.InterfacePackets)
 	d.InterfaceDrops = max(d.InterfaceDrops, o.InterfaceDrops)
 	d.Offload = d.Offload || o.Offload
+	d.Calls += o.Calls
 	for i := range min(len(d.Intervals), len(o.Intervals)) {
 		a, b := &d.Intervals[i], &o.Intervals[i]
 		a.Jitter = weighted(a.Jitter, a.Received, b.Jitter, b.Received)

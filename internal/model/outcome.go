@@ -212,6 +212,9 @@ type DatagramResult struct {
 	Lost       uint64 `json:"lost"`
 	Reordered  uint64 `json:"reordered"` // came after one with a higher number
 	Duplicated uint64 `json:"duplicated"`
+	// Calls is by how many calls of the kernel they were sent, each with those that
+	// were due together; 0: not counted.
+	Calls uint64 `json:"calls,omitempty"`
 	// Jitter is RFC 3550's, section 6.4.1, at the end of the window.
 	Jitter time.Duration `json:"jitter_ns"`
 	// FlowSent and FlowReceived count the whole flow, warm-up included, so that

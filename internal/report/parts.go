@@ -274,9 +274,13 @@ func generated(o *model.Outcome) model.Ledger {
 		}
 	}
 	if d := o.Load.Datagrams; d != nil {
-		way := "one by one"
-		if d.Offload {
+		const together = 1.5
+		way, at := "one by one", float64(d.Sent)/float64(max(d.Calls, 1))
+		switch {
+		case d.Offload:
 			way = "segmented by the kernel (GSO): in bursts"
+		case d.Calls > 0 && at > together:
+			way = fmt.Sprintf("%.1f at once on average, each a packet of its own (sendmmsg)", at)
 		}
 		add("datagrams sent", way, model.SourceConfig)
 		add("datagram size", fmt.Sprintf("%d bytes", d.Size), model.SourceConfig)

@@ -194,8 +194,35 @@ func TestLossyPath(t *testing.T) { //nolint:paralleltest // as above
 
 func TestOffload(t *testing.T) { //nolint:paralleltest // as above
 	r := loading(t, newUDP, `{"mode": "flow", "size": 1000, "gso": true, "bitrate": 80e6}`, serving(t), nil)
-	if d := r.Datagrams; !d.Offload || d.Sent != 3000 || d.Received != 3000 {
-		t.Errorf("%+v", d)
+	// A busy machine may leave some unsent at the end, and drop some at the receiver's socket.
+	if d := r.Datagrams; !d.Offload || d.Sent+r.Unsent != 3000 || d.Received+d.Lost != d.Sent || d.Received == 0 {
+		t.Errorf("unsent %d, %+v", r.Unsent, d)
+	}
+}
+
+// What is due together goes together, each datagram as itself and in its own
+// interval, and none later than was allowed and the machine makes it.
+func TestGathered(t *testing.T) { //nolint:paralleltest // as above
+	const wait = 5 * time.Millisecond
+	r := loading(t, newUDP, `{"mode": "flow", "size": 500}`, serving(t), func(j *load.Job) {
+		j.Load.Rate, j.Load.Coalesce = 20_000, wait
+	})
+	d := r.Datagrams
+	if d.Sent+r.Unsent != r.Due || d.Sent == 0 || d.Lost != 0 || d.Received != d.Sent || d.Reordered+d.Duplicated != 0 {
+		t.Errorf("due %d, unsent %d, %+v", r.Due, r.Unsent, d) // a busy machine may leave some unsent at the end
+	}
+	if at := float64(d.Sent) / float64(d.Calls); at < 50 { // 100 are due in that time; a busy machine only makes it more
+		t.Errorf("%d datagrams by %d calls", d.Sent, d.Calls)
+	}
+	if least := r.Lateness.Quantile(0.5); least < wait/8 {
+		t.Errorf("half of the datagrams were at most %s late, though all waited for those after them", least)
+	}
+	var sum uint64
+	for _, in := range d.Intervals {
+		sum += in.Sent
+	}
+	if sum != d.Sent {
+		t.Errorf("%d in the intervals, %d in all", sum, d.Sent)
 	}
 }
 

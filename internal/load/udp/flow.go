@@ -54,6 +54,7 @@ type run struct {
 	due       uint64   // in the window
 	warmupDue uint64
 	unsent    uint64
+	calls     uint64 // by which the window's were sent
 	lateness  hist.Histogram
 	cpu       [2]time.Duration // at the window's edges
 	marks     int
@@ -143,7 +144,7 @@ func prepare(ctx context.Context, c Config, j load.Job) (*run, error) {
 		const bits = 8
 		r.rate = c.Bitrate / bits / float64(r.size) / float64(max(j.Shards, 1))
 	}
-	batch := 1
+	batch := r.gathered()
 	if c.GSO {
 		batch = max(min(maxSegments, flow.MaxDatagram/r.size), 1)
 		err = r.socket.segment(r.size)
@@ -157,6 +158,14 @@ func prepare(ctx context.Context, c Config, j load.Job) (*run, error) {
 	n := (l.Duration.Nanoseconds()+r.length-1)/r.length + 1
 	r.sent, r.intervals = make([]uint64, n), make([]flow.Interval, n)
 	return r, nil
+}
+
+// gathered is how many datagrams are due while the first of them waits, and
+// somewhat more, as the wait may last longer.
+func (r *run) gathered() int {
+	const room = 4 << 20 // bytes
+	n := 2 * r.rate * r.job.Load.Coalesce.Seconds()
+	return max(1, int(min(n, maxTogether, float64(room/r.size))))
 }
 
 // begin asks the receiver for room, until it answers or the timeout has passed.
@@ -192,8 +201,8 @@ func (r *run) send(begun bool) error {
 			sleepUntil(min(r.end.Load(), now+nap))
 			continue
 		}
-		if due > now {
-			sleepUntil(min(due, now+nap, r.edge()))
+		if at := r.sendAt(due); at > now {
+			sleepUntil(min(at, now+nap, r.edge()))
 			continue
 		}
 		n := r.together(k, now)
@@ -211,9 +220,20 @@ func (r *run) send(begun bool) error {
 			return err
 		}
 		r.count(k, n, done, now)
+		if r.interval(due) > 0 {
+			r.calls++
+		}
 		k += uint64(n) //nolint:gosec // G115: at least 1
 	}
 	return nil
+}
+
+// sendAt is when a datagram is sent that is due then and not sent with others
+// before: as much later as the load allows, for those that follow to go with it.
+// What is due shortly before the window's end does not wait for that.
+func (r *run) sendAt(due int64) int64 {
+	const wake = int64(200 * time.Microsecond) // what a sleeper may need to get up
+	return max(due, min(due+r.job.Load.Coalesce.Nanoseconds(), r.end.Load()-wake))
 }
 
 // dueAt is computed from the number, so that rounding never adds up.
@@ -351,7 +371,7 @@ func (r *run) result() *model.LoadResult {
 // datagrams compares what was sent with what the receiver counted.
 func (r *run) datagrams() *model.DatagramResult {
 	d := &model.DatagramResult{
-		Size: r.size, FlowReceived: r.state.Received, ReceiveBuffer: r.state.Buffer, SocketDrops: r.state.SocketDrops,
+		Size: r.size, Calls: r.calls, FlowReceived: r.state.Received, ReceiveBuffer: r.state.Buffer, SocketDrops: r.state.SocketDrops,
 		Interface: r.state.Interface, InterfacePackets: r.state.InterfacePackets, InterfaceDrops: r.state.InterfaceDrops, Offload: r.config.GSO,
 	}
 	for i, sent := range r.sent {

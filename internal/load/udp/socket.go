@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	catchUp     = 16 // datagrams that are late and go together
-	maxSegments = 64 // of one buffer: UDP_MAX_SEGMENTS of older kernels
+	catchUp     = 16   // datagrams that are late and go together
+	maxTogether = 1024 // datagrams of one call: UIO_MAXIOV
+	maxSegments = 64   // of one buffer: UDP_MAX_SEGMENTS of older kernels
 
 	udpSegment      = 103
 	ipMTU           = 14
@@ -99,7 +100,7 @@ func (s *socket) segment(size int) error {
 // allocate makes room for datagrams that go together.
 func (s *socket) allocate(size, batch int) {
 	if !s.gso {
-		batch = catchUp
+		batch = max(batch, catchUp)
 	}
 	s.size, s.many = size, make([]byte, size*batch)
 	flow.Fill(s.many)
