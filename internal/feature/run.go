@@ -44,7 +44,7 @@ func (b *Bench) Run(ctx context.Context, c Check) (r Result, err error) {
 			return r, fmt.Errorf("%s: %w", c.Name, err)
 		}
 		r = c.Judge(seen)
-		if r.Verdict == Yes || !b.changes() {
+		if r.Verdict == Yes || !b.changes() || told != "" && told != applied {
 			break
 		}
 	}
