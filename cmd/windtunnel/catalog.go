@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"slices"
 
 	"github.com/windtunnel/windtunnel/internal/app/bookinfo"
 	"github.com/windtunnel/windtunnel/internal/app/echo"
@@ -38,6 +39,8 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/haproxy"
 	"github.com/windtunnel/windtunnel/internal/layer/ipip"
 	"github.com/windtunnel/windtunnel/internal/layer/macvlan"
+	"github.com/windtunnel/windtunnel/internal/layer/mcs"
+	"github.com/windtunnel/windtunnel/internal/layer/mesh"
 	"github.com/windtunnel/windtunnel/internal/layer/nftservice"
 	"github.com/windtunnel/windtunnel/internal/layer/nodeport"
 	"github.com/windtunnel/windtunnel/internal/layer/ovs"
@@ -111,9 +114,10 @@ func catalog(runtimeDir string) cli.Catalog {
 	return c
 }
 
-// layers are those of stacks, network layers first.
+// layers are those of stacks: the lab's, network layers first, then those of
+// real clusters.
 func layers() []model.Plugin[model.Layer] {
-	return []model.Plugin[model.Layer]{
+	here := []model.Plugin[model.Layer]{
 		bridge.Plugin(),
 		routed.Plugin(),
 		macvlan.Plugin(),
@@ -131,6 +135,7 @@ func layers() []model.Plugin[model.Layer] {
 		envoy.Plugin(proxy.Find),
 		haproxy.Plugin(haproxy.Find),
 	}
+	return slices.Concat(here, mesh.Plugins(), mcs.Plugins())
 }
 
 // faults are the harms of scenarios.

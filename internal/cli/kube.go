@@ -30,6 +30,7 @@ type KubeOptions struct {
 	Version    string
 	Run        string
 	Earlier    model.Ledger // of a session that is continued
+	Meshes     []model.Mesh // of all variants
 }
 
 // targetFlags say where trials run, instead of the study.
@@ -127,6 +128,26 @@ func (a *app) checkKube(s model.Study) error {
 	return errors.Join(errs...)
 }
 
+// misplaced says what of a study is for another target than its own.
+func (a *app) misplaced(s model.Study) error {
+	if s.Target == model.TargetKube {
+		return a.checkKube(s)
+	}
+	var errs []error
+	for _, v := range s.Variants {
+		layers, err := a.stack(v)
+		if err != nil {
+			return err
+		}
+		for _, l := range layers {
+			if p, ok := l.(model.Portable); ok {
+				errs = append(errs, p.CheckTarget(s.Target))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // runKube carries a run out on real clusters.
 func (a *app) runKube(ctx context.Context, j job, o runOptions) (err error) {
 	if err = a.checkKube(j.plan.Study); err != nil {
@@ -141,6 +162,9 @@ func (a *app) runKube(ctx context.Context, j job, o runOptions) (err error) {
 			options.Earlier = append(options.Earlier, j.earlier.Outcomes[i].Ledger...)
 		}
 	}
+	if options.Meshes, err = a.meshes(j.plan.Study); err != nil {
+		return err
+	}
 	target := a.catalog.Kube(*j.plan.Study.Kube, options)
 	if !o.quiet {
 		a.complain("making the run's place in the clusters, and one site on trial\n")
@@ -150,6 +174,26 @@ func (a *app) runKube(ctx context.Context, j job, o runOptions) (err error) {
 	}
 	defer func() { err = errors.Join(err, target.Close(context.WithoutCancel(ctx))) }()
 	return a.runInside(ctx, j, o, place{target: target, host: target.Host()})
+}
+
+// meshes are those of all variants, each configuration once.
+func (a *app) meshes(s model.Study) ([]model.Mesh, error) {
+	var all []model.Mesh
+	seen := map[string]bool{}
+	for _, v := range s.Variants {
+		layers, err := a.stack(v)
+		if err != nil {
+			return nil, err
+		}
+		for i, ref := range v.Stack {
+			key := ref.Kind + string(ref.Config)
+			if m, ok := layers[i].(model.Meshed); ok && !seen[key] {
+				seen[key] = true
+				all = append(all, m.Mesh())
+			}
+		}
+	}
+	return all, nil
 }
 
 // cleanKube removes what killed runs have left in clusters.

@@ -44,6 +44,20 @@ func (t *trial) blame(ctx context.Context, err error) error {
 	return err
 }
 
+// makeSite makes the trial's site, in the meshes of its stack where the target
+// has any.
+func (t *trial) makeSite(ctx context.Context) (model.Site, error) {
+	target, ok := t.Target.(model.MeshTarget)
+	if !ok {
+		return t.Target.Provision(ctx, t.Plan.Study.Topology)
+	}
+	layers, err := t.Stack(t.variant)
+	if err != nil {
+		return nil, err
+	}
+	return target.ProvisionIn(ctx, t.Plan.Study.Topology, model.Surroundings{Meshes: model.Meshes(layers), Protocol: t.load.Protocol})
+}
+
 func (r *run) limits() (provision, remove time.Duration) {
 	if p, ok := r.Target.(model.PatientTarget); ok {
 		return p.Patience()

@@ -76,7 +76,7 @@ func (t *trial) steps(ctx context.Context) error {
 	}{
 		{"provisioning the site", provision, t.provision},
 		{"deploying the app", stepTimeout, t.deployApp},
-		{"deploying the stack", stepTimeout, t.deployStack},
+		{"deploying the stack", max(stepTimeout, provision), t.deployStack},
 		{"starting the generator", stepTimeout, t.startGenerators},
 		{"waiting for the path to be ready", t.gateLimit()*time.Duration(1+len(t.load.Generators)) + stepTimeout, t.gate},
 		{"running the load", t.loadLimit(), t.runLoad},
@@ -117,7 +117,7 @@ func (t *trial) undoAll(ctx context.Context) error {
 }
 
 func (t *trial) provision(ctx context.Context) error {
-	site, err := t.Target.Provision(ctx, t.Plan.Study.Topology)
+	site, err := t.makeSite(ctx)
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (t *Target) claim(ctx context.Context, c *cluster) error {
 	if c.namespace == "" {
 		c.namespace, c.made = prefix+t.id, true
 		labels := t.labels()
-		labels["pod-security.kubernetes.io/enforce"] = "restricted"
+		labels["pod-security.kubernetes.io/enforce"] = t.podSecurity()
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace, Labels: labels, Annotations: t.notes()}}
 		err := c.try(ctx, "making the namespace "+c.namespace, func(ctx context.Context) error {
 			_, err := c.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})
@@ -196,7 +196,10 @@ func (t *Target) sweep(ctx context.Context, asked bool) (removed []string, err e
 			}
 			dead := *c
 			dead.namespace, dead.made = old.Namespace, t.kube.Namespace == "" && old.Namespace == prefix+id
-			if failure = dead.release(ctx, id); failure != nil {
+			if failure = errors.Join(dead.recall(ctx, id), t.uninstall(ctx, &dead)); failure == nil {
+				failure = dead.release(ctx, id)
+			}
+			if failure != nil {
 				if asked {
 					errs = append(errs, failure)
 				}

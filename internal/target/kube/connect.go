@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,10 +27,12 @@ type cluster struct {
 	context   string
 	config    *rest.Config // without a timeout, for streams
 	client    kubernetes.Interface
+	dynamic   dynamic.Interface // for objects whose kinds are not known here
 	version   string
 	namespace string
 	made      bool // the namespace is the run's own
 	owner     uid  // of the ConfigMap that owns everything; empty: not claimed
+	installed []installed
 }
 
 // connectAll connects to the contexts; to the current one where there are none.
@@ -75,7 +78,11 @@ func connect(ctx context.Context, from clientcmd.ClientConfig, name string) (*cl
 	if err != nil {
 		return nil, fmt.Errorf("reading the context %q of the kubeconfig: %w", name, err)
 	}
-	c := &cluster{context: name, config: config, client: client}
+	objects, err := dynamic.NewForConfig(calls)
+	if err != nil {
+		return nil, fmt.Errorf("reading the context %q of the kubeconfig: %w", name, err)
+	}
+	c := &cluster{context: name, config: config, client: client, dynamic: objects}
 	ctx, cancel := context.WithTimeout(ctx, connectPatience)
 	defer cancel()
 	err = c.try(ctx, "connecting", func(context.Context) error {

@@ -30,6 +30,7 @@ const DefaultImage = "localhost/windtunnel:latest"
 // Bounds, generous, so that only what hangs meets them.
 const (
 	openPatience      = 5 * time.Minute // the first pods pull their image
+	chartPatience     = 5 * time.Minute // those of a mesh, too
 	provisionPatience = 3 * time.Minute // an API server that restarts comes back in that time
 	removePatience    = time.Minute
 	serverPatience    = 2 * time.Minute
@@ -45,6 +46,10 @@ type Options struct {
 	Run        string // the run's name, for labels
 	// Placement is that of an earlier session: real nodes by node of the topology.
 	Placement map[string]string
+	// Meshes are those of all variants.
+	Meshes []model.Mesh
+	// Charts installs charts.
+	Charts Charts
 }
 
 // Target makes sites on clusters. Make one with New, and Open before use.
@@ -67,6 +72,7 @@ type Target struct {
 var (
 	_ model.Target        = (*Target)(nil)
 	_ model.PatientTarget = (*Target)(nil)
+	_ model.MeshTarget    = (*Target)(nil)
 )
 
 // New makes the target of a study's clusters.
@@ -85,7 +91,7 @@ func New(k model.Kube, o Options) *Target {
 // that what cannot work is said before the first trial: permissions, quotas,
 // the image, the nodes. The nodes that the scheduler chooses stay the run's.
 func (t *Target) Open(ctx context.Context, topology model.Topology) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, openPatience)
+	ctx, cancel := context.WithTimeout(ctx, openPatience+time.Duration(t.charts())*chartPatience)
 	defer cancel()
 	if t.clusters, err = connectAll(ctx, t.Kubeconfig, t.kube.Contexts); err != nil {
 		return err
@@ -107,13 +113,19 @@ func (t *Target) Open(ctx context.Context, topology model.Topology) (err error) 
 		}
 	}
 	t.renew(context.WithoutCancel(ctx))
-	site, err := t.provision(ctx, topology)
+	if err = t.install(ctx); err != nil {
+		return err
+	}
+	site, err := t.provision(ctx, topology, model.Surroundings{})
 	if err != nil {
 		return err
 	}
 	t.host = site.describeHost(ctx)
 	site.trySummaries(ctx)
-	return site.Close(ctx)
+	if err = site.Close(ctx); err != nil {
+		return err
+	}
+	return t.tryMeshes(ctx, topology)
 }
 
 // Host is what the run's nodes are like, as far as they may be looked at.
@@ -126,7 +138,12 @@ func (t *Target) Patience() (provision, remove time.Duration) {
 
 // Provision makes a site; see model.Target.
 func (t *Target) Provision(ctx context.Context, topology model.Topology) (model.Site, error) {
-	s, err := t.provision(ctx, topology)
+	return t.ProvisionIn(ctx, topology, model.Surroundings{})
+}
+
+// ProvisionIn makes a site whose pods are in meshes; see model.MeshTarget.
+func (t *Target) ProvisionIn(ctx context.Context, topology model.Topology, around model.Surroundings) (model.Site, error) {
+	s, err := t.provision(ctx, topology, around)
 	if err != nil {
 		return nil, err
 	}
@@ -139,12 +156,12 @@ func (t *Target) Close(ctx context.Context) error {
 		t.stopRenew()
 		t.renewed.Wait()
 	}
-	ctx, cancel := context.WithTimeout(ctx, removePatience+serverPatience)
+	ctx, cancel := context.WithTimeout(ctx, removePatience+serverPatience+time.Duration(t.charts())*chartPatience)
 	defer cancel()
 	var errs []error
 	for _, c := range t.clusters {
 		if c.owner != "" {
-			errs = append(errs, c.release(ctx, t.id))
+			errs = append(errs, t.uninstall(ctx, c), c.release(ctx, t.id))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -193,7 +210,7 @@ func (s *site) describeHost(ctx context.Context) model.Host {
 	for _, n := range s.topology.Nodes() {
 		for _, spec := range n.Pods {
 			p := s.pods[spec.Name]
-			if spec.Role != roleClient && h.Cores > 0 {
+			if spec.Role != model.RoleClient && h.Cores > 0 {
 				continue
 			}
 			h.Kernel, h.Cores = p.hello.Kernel, p.hello.CPUs

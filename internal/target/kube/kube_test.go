@@ -36,7 +36,7 @@ func node(name string, pods ...string) model.Node {
 	for _, p := range pods {
 		role := roleServer
 		if strings.HasPrefix(p, "client") {
-			role = roleClient
+			role = model.RoleClient
 		}
 		n.Pods = append(n.Pods, model.PodSpec{Name: p, Role: role})
 	}
@@ -287,7 +287,7 @@ func TestManifestIsRestricted(t *testing.T) {
 	s := made(top, &cluster{context: "a", namespace: "n", owner: "u"}, false, nil)
 	p := s.manifest("n1", top.Nodes()[1].Pods[0])
 	security := p.Spec.Containers[0].SecurityContext
-	if !*p.Spec.SecurityContext.RunAsNonRoot || *security.AllowPrivilegeEscalation || !*security.ReadOnlyRootFilesystem || security.Capabilities.Drop[0] != "ALL" ||
+	if !*security.RunAsNonRoot || *security.RunAsUser == 0 || *security.AllowPrivilegeEscalation || !*security.ReadOnlyRootFilesystem || security.Capabilities.Drop[0] != "ALL" ||
 		p.Spec.SecurityContext.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault || *p.Spec.AutomountServiceAccountToken {
 		t.Errorf("%+v", p.Spec)
 	}
@@ -313,7 +313,7 @@ func TestSliceOfOtherClusters(t *testing.T) {
 	if slice.Labels[discoveryv1.LabelServiceName] != "server-7" || slice.Endpoints[0].Addresses[0] != s.pods["s2"].addr.String() || *slice.Ports[0].Port != 8080 {
 		t.Errorf("%+v", slice)
 	}
-	s.pods["other"] = &pod{role: roleClient, cluster: far}
+	s.pods["other"] = &pod{role: model.RoleClient, cluster: far}
 	if _, err := s.Expose(t.Context()); err != nil {
 		t.Errorf("without services there is nothing to refuse: %v", err)
 	}

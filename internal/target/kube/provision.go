@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -20,7 +21,6 @@ import (
 
 // The roles of pods in a topology.
 const (
-	roleClient = "client"
 	roleServer = "server"
 )
 
@@ -33,7 +33,7 @@ const (
 	starting = 8 * time.Second
 )
 
-func (t *Target) provision(ctx context.Context, topology model.Topology) (*site, error) {
+func (t *Target) provision(ctx context.Context, topology model.Topology, around model.Surroundings) (*site, error) {
 	places, err := assign(topology, t.clusters)
 	if err != nil {
 		return nil, err
@@ -42,11 +42,14 @@ func (t *Target) provision(ctx context.Context, topology model.Topology) (*site,
 		return nil, err
 	}
 	s := &site{
-		target: t, topology: topology, places: places, trial: strconv.Itoa(t.next()),
+		target: t, topology: topology, around: around, places: places, trial: strconv.Itoa(t.next()),
 		pods: map[string]*pod{}, services: map[string]model.Service{}, logs: map[string]*ring{},
 	}
 	for _, svc := range topology.Services {
 		s.services[svc.Name] = svc
+	}
+	if err = t.turn(ctx, around.Meshes); err != nil {
+		return nil, err
 	}
 	if err = s.make(ctx); err != nil {
 		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
@@ -130,16 +133,19 @@ func (s *site) manifest(node string, spec model.PodSpec) *corev1.Pod {
 			labels[serviceLabel(svc.Name)] = "yes"
 		}
 	}
+	marks := t.marks(s.around.Meshes)
+	maps.Copy(labels, marks.Labels)
+	meta := t.owned(at.cluster, spec.Name+"-"+s.trial, labels)
+	meta.Annotations = marks.Annotations
+	token := slices.ContainsFunc(s.around.Meshes, func(m model.Mesh) bool { return m.Token })
 	return &corev1.Pod{
-		ObjectMeta: t.owned(at.cluster, spec.Name+"-"+s.trial, labels),
+		ObjectMeta: meta,
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
-			AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+			AutomountServiceAccountToken: &token, EnableServiceLinks: &no,
 			Affinity: affinity(same, node, chosen, at),
-			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user,
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-			},
+			// Users are the containers' own: those that meshes put in have others.
+			SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{
 				Name: container(spec.Role), Image: t.kube.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 				Command: []string{program, "pod", "idle"},
@@ -147,6 +153,7 @@ func (s *site) manifest(node string, spec model.PodSpec) *corev1.Pod {
 					corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
 				}},
 				SecurityContext: &corev1.SecurityContext{
+					RunAsNonRoot: &yes, RunAsUser: &user, RunAsGroup: &user,
 					AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 				},
 				VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},

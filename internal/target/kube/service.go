@@ -65,7 +65,7 @@ func (s *site) Expose(ctx context.Context) (remove func(context.Context) error, 
 func (s *site) clientClusters() []*cluster {
 	var all []*cluster
 	for _, p := range s.pods {
-		if p.role == roleClient && !slices.Contains(all, p.cluster) {
+		if p.role == model.RoleClient && !slices.Contains(all, p.cluster) {
 			all = append(all, p.cluster)
 		}
 	}
@@ -87,10 +87,16 @@ func (s *site) split(e exposed) (near, far []*pod) {
 func (s *site) expose(ctx context.Context, e exposed) (netip.Addr, error) {
 	near, far := s.split(e)
 	c := e.cluster
+	marks := s.serviceMarks()
+	labels := map[string]string{labelTrial: s.trial}
+	maps.Copy(labels, marks.Labels)
+	meta := s.target.owned(c, e.object, labels)
+	meta.Annotations = marks.Annotations
 	want := &corev1.Service{
-		ObjectMeta: s.target.owned(c, e.object, map[string]string{labelTrial: s.trial}),
+		ObjectMeta: meta,
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{
 			Name: "load", Port: int32(e.service.Port), TargetPort: intstr.FromInt32(int32(e.service.TargetPort)), Protocol: corev1.ProtocolTCP,
+			AppProtocol: s.appProtocol(),
 		}}},
 	}
 	if len(near) > 0 {

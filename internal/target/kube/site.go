@@ -19,6 +19,7 @@ import (
 type site struct {
 	target   *Target
 	topology model.Topology
+	around   model.Surroundings
 	places   map[string]place
 	trial    string
 	pods     map[string]*pod
@@ -43,6 +44,8 @@ var (
 	_ model.LosableSite = (*site)(nil)
 	_ model.ClockedSite = (*site)(nil)
 	_ model.ServiceSite = (*site)(nil)
+	_ model.MeshSite = (*site)(nil)
+	_ model.ManifestSite = (*site)(nil)
 )
 
 // Topology is the blueprint that the site was made from.
