@@ -1,43 +1,25 @@
 package h2load
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func read(t *testing.T, name string, about ingest.About) *model.LoadResult {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := Read(bytes.NewReader(data), about)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Due != out.Succeeded+out.FailedTotal()+out.Unsent || out.Tool.Name == "" || len(out.Tool.Notes) == 0 {
-		t.Errorf("%s: %+v", name, out)
-	}
-	return out
-}
-
 func TestRead(t *testing.T) {
 	t.Parallel()
-	out := read(t, "requests.log", ingest.About{})
+	out := ingesttest.Result(t, Read, "requests.log", ingest.About{})
 	if out.Due != 52 || out.Succeeded != 50 || out.Failed[model.CauseStatus] != 1 || out.Failed[model.CauseProtocol] != 1 {
 		t.Errorf("%+v", out)
 	}
 	if out.Response.Count() != 50 || out.Service.Max() > time.Second || out.Arrival != model.ArrivalClosed {
 		t.Errorf("%d response times up to %s", out.Response.Count(), out.Service.Max())
 	}
-	if paced := read(t, "requests.log", ingest.About{Rate: 100}); paced.Response.Count() != 0 || paced.Service.Count() != 50 {
+	if paced := ingesttest.Result(t, Read, "requests.log", ingest.About{Rate: 100}); paced.Response.Count() != 0 || paced.Service.Count() != 50 {
 		t.Error("response times of a paced loop")
 	}
 }
@@ -51,22 +33,4 @@ func TestBad(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.*")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := Read(bytes.NewReader(data), ingest.About{})
-		if err == nil && out.Due != out.Succeeded+out.FailedTotal()+out.Unsent {
-			t.Errorf("%+v", out)
-		}
-	})
-}
+func FuzzRead(f *testing.F) { ingesttest.FuzzResult(f, Read) }

@@ -1,32 +1,18 @@
 package h2load
 
 import (
-	"bytes"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func open(t *testing.T, name string) *ingest.Measurement {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
-	if err != nil || len(all) != 1 {
-		t.Fatal(name, all, err)
-	}
-	return &all[0]
-}
-
 func TestReport(t *testing.T) {
 	t.Parallel()
-	m := open(t, "requests.txt")
+	m := ingesttest.One(t, Format(), "requests.txt")
 	r := m.Result
 	if r.Due != 200 || r.Succeeded != 200 || r.Elapsed != 76070*time.Microsecond || r.Connections != 2 || r.Statuses[200] != 200 || r.BytesReceived != 15000 {
 		t.Errorf("%+v", r)
@@ -34,10 +20,10 @@ func TestReport(t *testing.T) {
 	if f := r.Tool.Figures; f["min"] != 50*time.Microsecond || f["max"] != 10310*time.Microsecond || f["mean"] != 623*time.Microsecond || m.Labels[ingest.LabelProtocol] != "http/1.1" {
 		t.Error(f, m.Labels)
 	}
-	if r = open(t, "duration.txt").Result; r.Due != 11542 || r.Elapsed != time.Second {
+	if r = ingesttest.One(t, Format(), "duration.txt").Result; r.Due != 11542 || r.Elapsed != time.Second {
 		t.Errorf("%+v", r)
 	}
-	if m = open(t, "requests.log"); len(m.Requests) != int(m.Result.Due) || m.Started.Year() != 2026 {
+	if m = ingesttest.One(t, Format(), "requests.log"); len(m.Requests) != int(m.Result.Due) || m.Started.Year() != 2026 {
 		t.Errorf("%d requests of %d, from %s", len(m.Requests), m.Result.Due, m.Started)
 	}
 }
@@ -65,18 +51,4 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func FuzzReport(f *testing.F) {
-	for _, name := range []string{"requests", "duration"} {
-		if data, err := os.ReadFile("testdata/" + name + ".txt"); err == nil {
-			f.Add(data)
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := readReport(strings.NewReader(string(data)), ingest.About{})
-		for _, m := range all {
-			if r := m.Result; err != nil || r.Due != r.Succeeded+r.FailedTotal()+r.Unsent {
-				t.Errorf("%+v, %v", r, err)
-			}
-		}
-	})
-}
+func FuzzReport(f *testing.F) { ingesttest.FuzzMeasurements(f, readReport) }

@@ -9,26 +9,14 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/hist"
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
-
-func open(t *testing.T, name string) []ingest.Measurement {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
-	if err != nil {
-		t.Fatal(name, err)
-	}
-	return all
-}
 
 // The sample has kinds in its tags, as Windtunnel's own logs.
 func TestLog(t *testing.T) {
 	t.Parallel()
-	all := open(t, "sample.hlog")
+	all := ingesttest.All(t, Format(), "sample.hlog")
 	if len(all) != 1 || all[0].Name != "" {
 		t.Fatalf("%+v", all)
 	}
@@ -71,7 +59,7 @@ func TestTags(t *testing.T) {
 
 func TestPercentiles(t *testing.T) {
 	t.Parallel()
-	r := open(t, "wrk2.hgrm")[0].Result
+	r := ingesttest.All(t, Format(), "wrk2.hgrm")[0].Result
 	if r.Due != 200 || r.Service.Min() != 309*time.Microsecond || r.Service.Max() != 19455*time.Microsecond || r.Tool.Figures["mean"] != 1967*time.Microsecond {
 		t.Errorf("%+v %v", r, r.Tool)
 	}

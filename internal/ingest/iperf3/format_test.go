@@ -1,34 +1,20 @@
 package iperf3
 
 import (
-	"bytes"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 )
-
-func open(t *testing.T, name string) *ingest.Measurement {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
-	if err != nil || len(all) != 1 {
-		t.Fatal(name, all, err)
-	}
-	return &all[0]
-}
 
 // The events of a stream are the parts of the one document. (Both files are of
 // one run: the stream was made of the document.)
 func TestStreamOfEvents(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"tcp", "udp"} {
-		one, stream := open(t, name+".json"), open(t, name+"-stream.json")
+		one, stream := ingesttest.One(t, Format(), name+".json"), ingesttest.One(t, Format(), name+"-stream.json")
 		if !reflect.DeepEqual(one.Result, stream.Result) || !one.Started.Equal(stream.Started) || one.Started.Year() != 2026 {
 			t.Errorf("%s: %+v, as a stream %+v", name, one.Result, stream.Result)
 		}

@@ -1,37 +1,19 @@
 package k6
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
-
-func read(t *testing.T, name string, about ingest.About) *model.LoadResult {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := Read(bytes.NewReader(data), about)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Due != out.Succeeded+out.FailedTotal()+out.Unsent || out.Tool.Name == "" || len(out.Tool.Notes) == 0 {
-		t.Errorf("%s: %+v", name, out)
-	}
-	return out
-}
 
 func TestRead(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"points.csv", "points.json", "points.csv.gz"} {
-		out := read(t, name, ingest.About{Arrival: model.ArrivalOpen, Rate: 30, Duration: time.Second})
+		out := ingesttest.Result(t, Read, name, ingest.About{Arrival: model.ArrivalOpen, Rate: 30, Duration: time.Second})
 		if out.Sent != 31 || out.Succeeded != 11 || out.Failed[model.CauseStatus] != 10 || out.Failed[model.CauseRefused] != 10 {
 			t.Errorf("%s: %+v", name, out)
 		}
@@ -63,22 +45,4 @@ func TestBad(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.*")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := Read(bytes.NewReader(data), ingest.About{})
-		if err == nil && out.Due != out.Succeeded+out.FailedTotal()+out.Unsent {
-			t.Errorf("%+v", out)
-		}
-	})
-}
+func FuzzRead(f *testing.F) { ingesttest.FuzzResult(f, Read) }

@@ -1,27 +1,13 @@
 package k6
 
 import (
-	"bytes"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 )
-
-func open(t *testing.T, name string) *ingest.Measurement {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
-	if err != nil || len(all) != 1 {
-		t.Fatal(name, all, err)
-	}
-	return &all[0]
-}
 
 func TestSummaries(t *testing.T) {
 	t.Parallel()
@@ -34,7 +20,7 @@ func TestSummaries(t *testing.T) {
 		"handle-summary.json":   {2624, 1713667, 1000783416},
 		"machine-readable.json": {3754, 875384, 1000541085},
 	} {
-		m := open(t, name)
+		m := ingesttest.One(t, Format(), name)
 		r := m.Result
 		if r.Due != want.n || r.Succeeded != want.n || want.p95 > 0 && r.Tool.Figures["p95"] != want.p95 || r.Elapsed.Round(want.elapsed/100) != want.elapsed.Round(want.elapsed/100) {
 			t.Errorf("%s: %+v %v", name, r, r.Tool.Figures)
@@ -47,7 +33,7 @@ func TestSummaries(t *testing.T) {
 
 func TestPointsHaveRequests(t *testing.T) {
 	t.Parallel()
-	m := open(t, "points.json")
+	m := ingesttest.One(t, Format(), "points.json")
 	if len(m.Requests) != int(m.Result.Due) || m.Started.Year() != 2026 {
 		t.Errorf("%d requests, %d due, from %s", len(m.Requests), m.Result.Due, m.Started)
 	}
@@ -56,7 +42,7 @@ func TestPointsHaveRequests(t *testing.T) {
 			t.Errorf("request %d: %+v", i, q)
 		}
 	}
-	if zipped := open(t, "points.csv.gz"); zipped.Result.Due == 0 {
+	if zipped := ingesttest.One(t, Format(), "points.csv.gz"); zipped.Result.Due == 0 {
 		t.Error("nothing in what is compressed")
 	}
 }
@@ -77,18 +63,4 @@ func TestBadSummaries(t *testing.T) {
 	}
 }
 
-func FuzzSummary(f *testing.F) {
-	for _, name := range []string{"summary-export", "handle-summary", "machine-readable"} {
-		if data, err := os.ReadFile("testdata/" + name + ".json"); err == nil {
-			f.Add(data)
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := readSummary(strings.NewReader(string(data)), ingest.About{})
-		for _, m := range all {
-			if r := m.Result; err != nil || r.Due != r.Succeeded+r.FailedTotal()+r.Unsent {
-				t.Errorf("%+v, %v", r, err)
-			}
-		}
-	})
-}
+func FuzzSummary(f *testing.F) { ingesttest.FuzzMeasurements(f, readSummary) }

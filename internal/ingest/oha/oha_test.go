@@ -1,32 +1,18 @@
 package oha
 
 import (
-	"bytes"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func open(t *testing.T, name string) *ingest.Measurement {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, all, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
-	if err != nil || len(all) != 1 {
-		t.Fatal(name, all, err)
-	}
-	return &all[0]
-}
-
 func TestJSON(t *testing.T) {
 	t.Parallel()
-	m := open(t, "oha-1.16.json")
+	m := ingesttest.One(t, Format(), "oha-1.16.json")
 	r, f := m.Result, m.Result.Tool.Figures
 	if r.Due != 101 || r.Succeeded != 101 || r.Elapsed.Round(time.Millisecond) != 1005*time.Millisecond || f["p50"] != 564365 || f["max"] != 4243225 || f["mean"] != 709052 {
 		t.Errorf("%+v %v", r, f)
@@ -35,7 +21,7 @@ func TestJSON(t *testing.T) {
 		t.Error(r.Tool.Notes)
 	}
 	// An older shape: no bytes of the first answer, no "metrics", numbers that are null.
-	r = open(t, "oha-0.5.json").Result
+	r = ingesttest.One(t, Format(), "oha-0.5.json").Result
 	if r.Due != 15 || r.Succeeded != 11 || r.Failed[model.CauseStatus] != 1 || r.Failed[model.CauseRefused] != 3 {
 		t.Errorf("%+v", r)
 	}
@@ -46,7 +32,7 @@ func TestJSON(t *testing.T) {
 
 func TestCSV(t *testing.T) {
 	t.Parallel()
-	m := open(t, "requests.csv")
+	m := ingesttest.One(t, Format(), "requests.csv")
 	r := m.Result
 	if r.Due != 20 || r.Service.Count() != 20 || len(m.Requests) != 20 || m.Requests[0].Latency != 1063526 || r.Service.Max() != 10654059 || !m.Started.IsZero() {
 		t.Errorf("%+v %+v", r, m.Requests)
@@ -73,18 +59,4 @@ func TestBad(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	for _, name := range []string{"oha-1.16.json", "oha-0.5.json", "requests.csv"} {
-		if data, err := os.ReadFile("testdata/" + name); err == nil {
-			f.Add(data)
-		}
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		all, err := Format().Read(strings.NewReader(string(data)), ingest.About{})
-		for _, m := range all {
-			if r := m.Result; err != nil || r.Due != r.Succeeded+r.FailedTotal()+r.Unsent {
-				t.Errorf("%+v, %v", r, err)
-			}
-		}
-	})
-}
+func FuzzRead(f *testing.F) { ingesttest.FuzzMeasurements(f, Format().Read) }

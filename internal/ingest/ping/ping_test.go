@@ -1,36 +1,18 @@
 package ping
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func read(t *testing.T, name string, about ingest.About) *model.LoadResult {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := Read(bytes.NewReader(data), about)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Due != out.Succeeded+out.FailedTotal()+out.Unsent || out.Tool.Name == "" || len(out.Tool.Notes) == 0 {
-		t.Errorf("%s: %+v", name, out)
-	}
-	return out
-}
-
 func TestRead(t *testing.T) {
 	t.Parallel()
-	out := read(t, "ping.txt", ingest.About{})
+	out := ingesttest.Result(t, Read, "ping.txt", ingest.About{})
 	if out.Due != 3 || out.Succeeded != 3 || out.Service.Count() != 3 || out.Response.Count() != 0 || out.Elapsed < 500*time.Millisecond {
 		t.Errorf("%+v", out)
 	}
@@ -64,22 +46,4 @@ func TestBad(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.*")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := Read(bytes.NewReader(data), ingest.About{})
-		if err == nil && out.Due != out.Succeeded+out.FailedTotal()+out.Unsent {
-			t.Errorf("%+v", out)
-		}
-	})
-}
+func FuzzRead(f *testing.F) { ingesttest.FuzzResult(f, Read) }

@@ -1,36 +1,18 @@
 package sockperf
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func read(t *testing.T, name string, about ingest.About) *model.LoadResult {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := Read(bytes.NewReader(data), about)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Due != out.Succeeded+out.FailedTotal()+out.Unsent || out.Tool.Name == "" || len(out.Tool.Notes) == 0 {
-		t.Errorf("%s: %+v", name, out)
-	}
-	return out
-}
-
 func TestRead(t *testing.T) {
 	t.Parallel()
-	out := read(t, "packets.csv", ingest.About{})
+	out := ingesttest.Result(t, Read, "packets.csv", ingest.About{})
 	// The file is cut: of 1796 messages 42 are there, the rest counts as lost.
 	if out.Succeeded == 0 || out.Due != 1796 || out.Failed[model.CauseTimeout] != 1796-out.Succeeded || out.Elapsed != 550*time.Millisecond {
 		t.Errorf("%+v", out)
@@ -50,22 +32,4 @@ func TestBad(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.*")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := Read(bytes.NewReader(data), ingest.About{})
-		if err == nil && out.Due != out.Succeeded+out.FailedTotal()+out.Unsent {
-			t.Errorf("%+v", out)
-		}
-	})
-}
+func FuzzRead(f *testing.F) { ingesttest.FuzzResult(f, Read) }

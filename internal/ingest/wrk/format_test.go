@@ -1,32 +1,18 @@
 package wrk
 
 import (
-	"bytes"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func all(t *testing.T, name string) []ingest.Measurement {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, out, err := ingest.Open(bytes.NewReader(data), []ingest.Format{Format()}, ingest.About{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
 func TestPlain(t *testing.T) {
 	t.Parallel()
-	m := all(t, "wrk-latency.txt")[0]
+	m := ingesttest.All(t, Format(), "wrk-latency.txt")[0]
 	r, f := m.Result, m.Result.Tool.Figures
 	if r.Due != 5016 || f["p99"] != 43390*time.Microsecond || f["mean"] != 2190*time.Microsecond || f["max"] != 60300*time.Microsecond || r.Service.Count() != 0 {
 		t.Errorf("%+v %v", r, f)
@@ -39,7 +25,7 @@ func TestPlain(t *testing.T) {
 // A mean that wrk's added values are in is not called the mean.
 func TestMeanWithAddedValues(t *testing.T) {
 	t.Parallel()
-	r := all(t, "wrk-script.txt")[0].Result
+	r := ingesttest.All(t, Format(), "wrk-script.txt")[0].Result
 	if _, ok := r.Tool.Figures["mean"]; ok || r.Service.Mean() > 200*time.Microsecond || r.Tool.Figures["mean with added values"] != 6490*time.Microsecond {
 		t.Errorf("%s %v", r.Service.Mean(), r.Tool.Figures)
 	}
@@ -47,7 +33,7 @@ func TestMeanWithAddedValues(t *testing.T) {
 
 func TestSeveral(t *testing.T) {
 	t.Parallel()
-	runs := all(t, "several.txt")
+	runs := ingesttest.All(t, Format(), "several.txt")
 	if len(runs) != 2 || runs[0].Result.Tool.Name != Name || runs[1].Result.Tool.Name != NameWrk2 || runs[1].Name != "run 2" {
 		t.Fatalf("%+v", runs)
 	}

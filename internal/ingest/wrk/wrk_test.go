@@ -1,36 +1,18 @@
 package wrk
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/ingesttest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func read(t *testing.T, name string, about ingest.About) *model.LoadResult {
-	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := Read(bytes.NewReader(data), about)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.Due != out.Succeeded+out.FailedTotal()+out.Unsent || out.Tool.Name == "" || len(out.Tool.Notes) == 0 {
-		t.Errorf("%s: %+v", name, out)
-	}
-	return out
-}
-
 func TestScript(t *testing.T) {
 	t.Parallel()
-	out := read(t, "wrk-script.txt", ingest.About{})
+	out := ingesttest.Result(t, Read, "wrk-script.txt", ingest.About{})
 	if out.Due != 13841 || out.Service.Count() != 13841 || out.Response.Count() != 13841 || out.Arrival != model.ArrivalClosed || out.Connections != 2 {
 		t.Errorf("%d due, %d service times", out.Due, out.Service.Count())
 	}
@@ -75,7 +57,7 @@ func TestUncorrect(t *testing.T) {
 
 func TestWithoutScript(t *testing.T) {
 	t.Parallel()
-	out := read(t, "wrk-status.txt", ingest.About{})
+	out := ingesttest.Result(t, Read, "wrk-status.txt", ingest.About{})
 	if out.Failed[model.CauseStatus] != 23934 || out.Succeeded != 0 || out.Service.Count() != 0 || out.Tool.Figures["p99"] != 3640*time.Microsecond {
 		t.Errorf("%+v %v", out, out.Tool.Figures)
 	}
@@ -83,7 +65,7 @@ func TestWithoutScript(t *testing.T) {
 
 func TestWrk2(t *testing.T) {
 	t.Parallel()
-	out := read(t, "wrk2.txt", ingest.About{Rate: 500})
+	out := ingesttest.Result(t, Read, "wrk2.txt", ingest.About{Rate: 500})
 	if out.Due != 995 || out.Response.Count() != 994 || out.Service.Count() != 994 || out.Tool.Basis != model.BasisDue || out.Arrival != model.ArrivalOpen {
 		t.Errorf("%+v", out)
 	}
@@ -93,7 +75,7 @@ func TestWrk2(t *testing.T) {
 	if p := out.Service.Quantile(0.99); p < 4950*time.Microsecond || p > 5010*time.Microsecond {
 		t.Errorf("uncorrected p99 %s, wrk2 says 4.97 ms", p)
 	}
-	long := read(t, "wrk2-12s.txt", ingest.About{Rate: 100})
+	long := ingesttest.Result(t, Read, "wrk2-12s.txt", ingest.About{Rate: 100})
 	if long.Elapsed > 3*time.Second || long.Due > 300 || long.Due < 100 {
 		t.Errorf("after the calibration %d in %s", long.Due, long.Elapsed)
 	}
@@ -111,22 +93,4 @@ func TestBad(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.*")
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, name := range files {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		out, err := Read(bytes.NewReader(data), ingest.About{})
-		if err == nil && out.Due != out.Succeeded+out.FailedTotal()+out.Unsent {
-			t.Errorf("%+v", out)
-		}
-	})
-}
+func FuzzRead(f *testing.F) { ingesttest.FuzzResult(f, Read) }
