@@ -267,7 +267,7 @@ func littlesLaw() Rule {
 			flying := (inFlight(r) + total(r.FailedResponse)) / r.Elapsed.Seconds()
 			off := (flying+resting)/places - 1
 			// Where the loop is paced, connections also rest until their time.
-			if math.Abs(off) <= littleShare || (l.Pace > 0 && off < 0) {
+			if math.Abs(off) <= littleShare+byChance(l, r, resting/places) || (l.Pace > 0 && off < 0) {
 				return nil
 			}
 			text := fmt.Sprintf("%.0f/s x %s = %.1f in flight", (float64(r.Succeeded)+failed)/r.Elapsed.Seconds(), perRequest(flying, r), flying)
@@ -280,6 +280,16 @@ func littlesLaw() Rule {
 			}
 		},
 	}
+}
+
+// byChance is how far off the law may be because think times are random: three
+// standard errors of their mean, which for exponential ones is 1/sqrt(n) of it.
+func byChance(l model.Load, r *model.LoadResult, restingShare float64) float64 {
+	if !l.Pattern.Poisson || l.Think == 0 {
+		return 0
+	}
+	const errors = 3
+	return errors * restingShare / math.Sqrt(float64(r.Succeeded+r.FailedTotal()))
 }
 
 // inFlight is the time that all successes took. A tool's own mean is better than

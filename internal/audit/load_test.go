@@ -82,6 +82,13 @@ func requestCases() map[string][]situation {
 			{"more than there is room for", nothing, func(o *model.Outcome) { closed(o); o.Load.Connections = 16 }, model.SeveritySuspect, "32.0 in flight"},
 			{"streams", nothing, func(o *model.Outcome) { closed(o); o.Load.Connections, o.Load.Streams = 4, 8 }, "", ""},
 			{"think time", func(l *model.Load) { l.Think = 32 * time.Millisecond }, func(o *model.Outcome) { closed(o); o.Load.Connections = 64 }, "", ""},
+			{"random think time", func(l *model.Load) { l.Think, l.Pattern.Poisson = 32*time.Millisecond, true }, func(o *model.Outcome) { closed(o); o.Load.Connections = 65 }, "", ""},
+			{"far from any random think time", func(l *model.Load) { l.Think, l.Pattern.Poisson = 32*time.Millisecond, true }, func(o *model.Outcome) { closed(o); o.Load.Connections = 75 }, model.SeveritySuspect, ""},
+			{"few random think times", func(l *model.Load) { l.Think, l.Pattern.Poisson = 32*time.Millisecond, true }, func(o *model.Outcome) {
+				closed(o)
+				o.Load.Connections, o.Load.Elapsed = 75, 100*time.Millisecond
+				o.Load.Succeeded, o.Load.Service = 100, filled(100, 32*time.Millisecond)
+			}, "", ""},
 			{"think time that was not kept", func(l *model.Load) { l.Think = time.Second }, closed, model.SeveritySuspect, "1000.0 resting"},
 			{"paced below what it could", func(l *model.Load) { l.Pace = 1000 }, func(o *model.Outcome) { closed(o); o.Load.Connections = 64 }, "", ""},
 			{"paced and impossible", func(l *model.Load) { l.Pace = 1000 }, func(o *model.Outcome) { closed(o); o.Load.Connections = 16 }, model.SeveritySuspect, ""},

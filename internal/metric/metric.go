@@ -249,7 +249,7 @@ func throttled(o *model.Outcome, part string) (float64, error) {
 		}
 	}
 	if periods <= 0 {
-		return 0, fmt.Errorf("%s: nothing of it ran under a CPU limit", part)
+		return 0, fmt.Errorf("%w: nothing of %s ran under a CPU limit", ErrOtherLoad, part)
 	}
 	return stopped / periods, nil
 }

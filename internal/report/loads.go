@@ -118,9 +118,9 @@ func (b *builder) main(l model.Load, kind string) []string {
 			"failback.recovered", "failback.failed", "success", "response.p50",
 		}
 	case l.Search != nil:
-		names = []string{"rate.highest", "response.p50", "response.p99", "cpu.total", "success", "memory.total"}
+		names = []string{"rate.highest", "response.p50", "response.p99", "cpu.total", "success", "memory.total", "throttled.total"}
 	default:
-		names = []string{"response.p50", "response.p99", "rate", "messages", "cpu.total", "success", "memory.total"}
+		names = []string{"response.p50", "response.p99", "rate", "messages", "cpu.total", "success", "memory.total", "throttled.total"}
 		if l.Arrival == model.ArrivalOpen {
 			names = slices.DeleteFunc(names, func(n string) bool { return n == "rate" })
 		}

@@ -109,8 +109,8 @@ func head(l Load, i int) string {
 		return "CPU/1k req"
 	case name == "cpu.gbit.total":
 		return "CPU/Gbit"
-	case kind == "memory":
-		return "memory"
+	case kind == "memory" || kind == "throttled":
+		return kind
 	case name == "rate.highest":
 		return "highest rate"
 	case kind == "response" && i > 0 && group(l.Main[i-1]) == kind:
