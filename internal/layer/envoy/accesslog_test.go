@@ -20,7 +20,7 @@ func TestSpans(t *testing.T) {
 	site := labtest.Site(t, labtest.Topology(1))
 	l := layer(t, Strict)
 	l.Trace()
-	tells(t, site, "server-0")
+	tells(t, site)
 	labtest.Deploy(t, site, l)
 	svc, err := site.Service("server")
 	if err != nil {

@@ -115,34 +115,43 @@ func (l *ambient) plan(s model.Site) (err error) {
 		return noNodes()
 	}
 	for _, n := range s.Topology().Nodes() {
-		node, err := nodes.Node(n.Name)
-		if err != nil {
+		if len(n.Pods) == 0 {
+			continue
+		}
+		if err = l.planNode(s, nodes, n); err != nil {
 			return err
-		}
-		where, ok := node.(proxy.Place)
-		if !ok {
-			return noNodes()
-		}
-		np := &nodeProxy{Envoy: proxy.Envoy{Where: where, Admin: portNodeAdmin}}
-		for _, p := range n.Pods {
-			pod, err := s.Pod(p.Name)
-			if err != nil {
-				return err
-			}
-			file, ok := pod.(model.NamespaceFile)
-			if !ok {
-				return noNodes()
-			}
-			np.pods = append(np.pods, member{p.Name, p.Role, pod.Addr(), file, l.mesh.places.Of(p.Name)})
-		}
-		if len(np.pods) > 0 {
-			l.nodes = append(l.nodes, np)
 		}
 	}
 	if l.config.Waypoint {
 		l.ways, err = l.planWaypoints(s)
 	}
 	return err
+}
+
+// planNode finds a node's pods.
+func (l *ambient) planNode(s model.Site, nodes model.NodeSite, n model.Node) error {
+	node, err := nodes.Node(n.Name)
+	if err != nil {
+		return err
+	}
+	where, ok := node.(proxy.Place)
+	if !ok {
+		return noNodes()
+	}
+	np := &nodeProxy{Envoy: proxy.Envoy{Where: where, Admin: portNodeAdmin}}
+	for _, p := range n.Pods {
+		pod, err := s.Pod(p.Name)
+		if err != nil {
+			return err
+		}
+		file, ok := pod.(model.NamespaceFile)
+		if !ok {
+			return noNodes()
+		}
+		np.pods = append(np.pods, member{p.Name, p.Role, pod.Addr(), file, l.mesh.places.Of(p.Name)})
+	}
+	l.nodes = append(l.nodes, np)
+	return nil
 }
 
 func noNodes() error {

@@ -14,6 +14,9 @@ import (
 // factHBONE is the key of the fact that says how much was carried so.
 const factHBONE = "carried by HBONE"
 
+// hboneAll is its value: for services a node proxy knows no other way.
+const hboneAll = "what pods send to services"
+
 // Claims are what Observe and the wire must show.
 func (l *ambient) Claims() []model.Claim {
 	level, proxies := levelTCP, 2
@@ -25,7 +28,7 @@ func (l *ambient) Claims() []model.Claim {
 		{Layer: Name, Key: model.FactProxies, Value: strconv.Itoa(proxies)},
 		{Layer: Name, Key: model.FactMTLS, Value: "TLSv1.3"},
 		{Layer: Name, Key: model.FactPeer, Value: l.mesh.identity(model.RoleClient)},
-		{Layer: Name, Key: factHBONE, Value: "all that pods have sent to services"},
+		{Layer: Name, Key: factHBONE, Value: hboneAll},
 	}
 	if l.onWire {
 		claims = append(claims,
@@ -41,7 +44,7 @@ func (l *ambient) throughWaypoint() bool {
 	return len(l.ways) > 0 && slices.ContainsFunc(l.mesh.services, func(s service) bool { return s.http })
 }
 
-// carried is what the counters of all proxies add up to.
+// carried is what the counters of several proxies add up to.
 type carried struct {
 	out      uint64            // connections that pods have opened to services
 	streams  uint64            // of HBONE, where they end
@@ -49,54 +52,59 @@ type carried struct {
 	requests uint64            // at waypoints
 	retries  uint64            // by them
 	peers    map[string]uint64 // streams by who has proved to be their origin
-	versions []string
-	ciphers  []string
+	told     map[string]uint64 // by Istio's request metrics
+	tls      map[string]bool   // versions
+	ciphers  map[string]bool
 }
 
-// count adds a proxy's "name: value" lines.
-func (c *carried) count(raw []byte) {
-	for name, n := range proxy.Counters(raw) {
-		switch {
-		case strings.HasPrefix(name, "tcp.outbound_") && strings.HasSuffix(name, ".downstream_cx_total"):
-			c.out += n
-		case strings.HasPrefix(name, "tcp.plain_") && strings.HasSuffix(name, ".downstream_cx_total"):
-			c.plain += n
-		case name == "http.hbone.downstream_rq_total":
-			c.streams += n
-		case strings.HasPrefix(name, "http.waypoint_") && strings.HasSuffix(name, ".downstream_rq_total"):
-			c.requests += n
-		case strings.HasPrefix(name, "cluster.outbound") && strings.HasSuffix(name, ".upstream_rq_retry"):
-			c.retries += n
+func newCarried() *carried {
+	return &carried{peers: map[string]uint64{}, told: map[string]uint64{}, tls: map[string]bool{}, ciphers: map[string]bool{}}
+}
+
+// add reads a proxy's "name: value" lines.
+func (c *carried) add(raw []byte) {
+	for _, counter := range []struct {
+		prefix, suffix string
+		sum            *uint64
+	}{
+		{"tcp.outbound_", ".downstream_cx_total", &c.out},
+		{"tcp.plain_", ".downstream_cx_total", &c.plain},
+		{"http.hbone", ".downstream_rq_total", &c.streams},
+		{"http.waypoint_", ".downstream_rq_total", &c.requests},
+		{"cluster.outbound", ".upstream_rq_retry", &c.retries},
+	} {
+		for name, n := range proxy.Counters(raw) {
+			if strings.HasPrefix(name, counter.prefix) && strings.HasSuffix(name, counter.suffix) {
+				*counter.sum += n
+			}
 		}
+	}
+	for name, n := range proxy.Counters(raw) {
 		if _, rest, ok := strings.Cut(name, ".peer.policy."); ok {
 			if role, allowed := strings.CutSuffix(rest, ".shadow_allowed"); allowed {
 				c.peers[role] += n
 			}
 		}
-		if _, v, ok := strings.Cut(name, ".ssl.versions."); ok && !slices.Contains(c.versions, v) {
-			c.versions = append(c.versions, v)
+		if _, v, ok := strings.Cut(name, ".ssl.versions."); ok {
+			c.tls[v] = true
 		}
-		if _, v, ok := strings.Cut(name, ".ssl.ciphers."); ok && !slices.Contains(c.ciphers, v) {
-			c.ciphers = append(c.ciphers, v)
+		if _, v, ok := strings.Cut(name, ".ssl.ciphers."); ok {
+			c.ciphers[v] = true
 		}
+	}
+	for name, n := range requests(raw) {
+		c.told[name] += n
 	}
 }
 
 // Observe reads all proxies' counters and live configurations.
 func (l *ambient) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
-	ledger := l.program.Facts(Name)
-	add := func(key, value, source string) {
-		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
-		if !slices.Contains(ledger, f) {
-			ledger = append(ledger, f)
-		}
-	}
-	pods, ways := carried{peers: map[string]uint64{}}, carried{peers: map[string]uint64{}}
-	told := map[string]uint64{}
+	f := facts{l.program.Facts(Name)}
+	pods, ways := newCarried(), newCarried()
 	for e, at := range l.proxies() {
-		sum := &pods
+		sum := pods
 		if at != "" {
-			sum = &ways
+			sum = ways
 		}
 		if err := e.Await(ctx); err != nil {
 			return nil, err
@@ -105,20 +113,34 @@ func (l *ambient) Observe(ctx context.Context, _ model.Site) (model.Ledger, erro
 		if err != nil {
 			return nil, err
 		}
-		sum.count(raw)
-		for name, n := range requests(raw) {
-			told[name] += n
-		}
+		sum.add(raw)
 		version, err := e.Version(ctx)
 		if err != nil {
 			return nil, err
 		}
-		add(model.FactProgram, "Envoy "+version+", configured as Istio's ambient mode works", model.SourceConfig)
+		f.add(model.FactProgram, "Envoy "+version+", configured as Istio's ambient mode works", model.SourceConfig)
 	}
-	for what, n := range map[string]uint64{levelTCP: pods.out - min(pods.out, ways.streams), levelHTTP: ways.requests} {
-		if n > 0 {
-			add(model.FactLevel, what, model.SourceCounters)
-		}
+	l.path(&f, pods, ways)
+	maps.Copy(pods.tls, ways.tls)
+	maps.Copy(pods.ciphers, ways.ciphers)
+	f.count(model.FactMTLS, slices.Sorted(maps.Keys(pods.tls))...)
+	f.count("TLS cipher", slices.Sorted(maps.Keys(pods.ciphers))...)
+	f.count("connections taken in plaintext", strconv.FormatUint(pods.plain, 10))
+	f.count(model.FactRetries, l.retried(ways.retries))
+	f.count(factRequests, l.config.told(ways.told)...)
+	f.add("worker threads of each proxy", strconv.Itoa(l.config.Concurrency), model.SourceConfig)
+	endpoints, err := l.endpoints(ctx)
+	return append(f.ledger, endpoints...), err
+}
+
+// path tells what is between a client and a server: what of it has counted
+// anything.
+func (l *ambient) path(f *facts, pods, ways *carried) {
+	if pods.out > ways.streams {
+		f.count(model.FactLevel, levelTCP)
+	}
+	if ways.requests > 0 {
+		f.count(model.FactLevel, levelHTTP)
 	}
 	passed := 0
 	for _, n := range []uint64{pods.out, pods.streams, ways.requests} {
@@ -126,29 +148,19 @@ func (l *ambient) Observe(ctx context.Context, _ model.Site) (model.Ledger, erro
 			passed++
 		}
 	}
-	add(model.FactProxies, strconv.Itoa(passed), model.SourceCounters)
-	for _, v := range append(pods.versions, ways.versions...) {
-		add(model.FactMTLS, v, model.SourceCounters)
-	}
-	for _, v := range append(pods.ciphers, ways.ciphers...) {
-		add("TLS cipher", v, model.SourceCounters)
-	}
+	f.count(model.FactProxies, strconv.Itoa(passed))
 	entry := pods // where what pods have opened first ends: there they prove who they are
 	if l.throughWaypoint() {
 		entry = ways
 	}
 	for _, role := range slices.Sorted(maps.Keys(entry.peers)) {
-		add(model.FactPeer, l.mesh.identity(role), model.SourceCounters)
+		f.count(model.FactPeer, l.mesh.identity(role))
 	}
-	add(factHBONE, hboneShare(pods, ways), model.SourceCounters)
-	add("connections taken in plaintext", strconv.FormatUint(pods.plain, 10), model.SourceCounters)
-	add(model.FactRetries, l.retried(ways.retries), model.SourceCounters)
-	add("worker threads of each proxy", strconv.Itoa(l.config.Concurrency), model.SourceConfig)
-	for _, name := range slices.Sorted(maps.Keys(told)) {
-		add(factRequests, describeMetric(name, told[name]), model.SourceCounters)
+	share := hboneAll
+	if pods.out == 0 || pods.streams+ways.streams == 0 {
+		share = "nothing"
 	}
-	endpoints, err := l.endpoints(ctx)
-	return append(ledger, endpoints...), err
+	f.count(factHBONE, share)
 }
 
 // proxies are all Envoys; waypoints have a name.
@@ -161,20 +173,6 @@ func (l *ambient) proxies() map[*proxy.Envoy]string {
 		all[&w.Envoy] = w.at.name
 	}
 	return all
-}
-
-// hboneShare says how much of what pods have opened was carried so. With waypoints
-// a connection is a stream to one, and each of its own to pods another.
-func hboneShare(pods, ways carried) string {
-	switch streams := pods.streams + ways.streams; {
-	case pods.out == 0:
-		return "nothing yet"
-	case streams == 0:
-		return "nothing"
-	case streams < pods.out:
-		return "some of what pods have sent to services"
-	}
-	return "all that pods have sent to services"
 }
 
 func (l *ambient) retried(n uint64) string {

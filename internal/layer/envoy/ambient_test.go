@@ -69,7 +69,7 @@ func TestAmbient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			site := labtest.Site(t, labtest.Topology(1))
-			pod := tells(t, site, "server-0")
+			pod := tells(t, site)
 			l := ambientLayer(t, tt.raw)
 			labtest.Deploy(t, site, l)
 			svc, err := site.Service("server")
@@ -85,8 +85,8 @@ func TestAmbient(t *testing.T) {
 				told = "peer: "
 			}
 			for range 3 {
-				if got, err := get(dial(t, site, l.Front(svc)[0], 0)); err != nil || got != told {
-					t.Errorf("through the node's proxies: told %q, %v; want %q", got, err, told)
+				if got, failure := get(dial(t, site, l.Front(svc)[0], 0)); failure != nil || got != told {
+					t.Errorf("through the node's proxies: told %q, %v; want %q", got, failure, told)
 				}
 			}
 			seen, err := stop()

@@ -77,9 +77,10 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// tells serves HTTP in a pod; the answer's body is who the client is said to be.
-func tells(t *testing.T, site model.Site, pod string) netip.AddrPort {
+// tells serves HTTP in the pod server-0; the answer's body is who the client is said to be.
+func tells(t *testing.T, site model.Site) netip.AddrPort {
 	t.Helper()
+	const pod = "server-0"
 	var l net.Listener
 	labtest.In(t, site, pod, func() (err error) {
 		l, err = net.Listen("tcp4", "0.0.0.0:8080")
@@ -142,7 +143,7 @@ func TestModes(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			site := labtest.Site(t, labtest.Topology(1))
-			to := tells(t, site, "server-0")
+			to := tells(t, site)
 			l := layer(t, mode)
 			remove, err := l.Deploy(t.Context(), site)
 			if err != nil {
@@ -184,7 +185,7 @@ func TestModes(t *testing.T) {
 func TestAppFirst(t *testing.T) {
 	t.Parallel()
 	site := labtest.Site(t, labtest.Topology(1))
-	to := tells(t, site, "server-0")
+	to := tells(t, site)
 	l := configured(t, `{"concurrency": 1, "start": "app-first"}`)
 	labtest.Deploy(t, site, l)
 	if told, err := get(dial(t, site, to, 0)); err != nil || !strings.HasSuffix(told, "sa/client") {

@@ -3,7 +3,6 @@ package envoy
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,64 +37,66 @@ func (l *Layer) Claims() []model.Claim {
 	return claims
 }
 
+// facts gathers a ledger in which no fact is twice.
+type facts struct{ ledger model.Ledger }
+
+func (f *facts) add(key, value, source string) {
+	one := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
+	if !slices.Contains(f.ledger, one) {
+		f.ledger = append(f.ledger, one)
+	}
+}
+
+// count adds what counters say, one fact for each value.
+func (f *facts) count(key string, values ...string) {
+	for _, v := range values {
+		f.add(key, v, model.SourceCounters)
+	}
+}
+
 // Observe reads every sidecar's counters and live configuration.
 func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
-	ledger := l.program.Facts(Name)
-	add := func(key, value, source string) {
-		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
-		if !slices.Contains(ledger, f) {
-			ledger = append(ledger, f)
-		}
-	}
-	inPath, sum, told := map[string]bool{}, stats{}, map[string]uint64{}
+	f := facts{l.program.Facts(Name)}
+	sum := stats{told: map[string]uint64{}}
+	inPath := map[string]bool{}
 	for _, sc := range l.mesh.sidecars {
 		st, err := sc.counters(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for n, level := range map[string]uint64{levelHTTP: st.requests, levelTCP: st.connections} {
-			if level > 0 {
-				inPath[sc.role] = true
-				add(model.FactLevel, n, model.SourceCounters)
-			}
-		}
-		sum.retries, sum.ejections = sum.retries+st.retries, sum.ejections+st.ejections
-		for name, n := range st.told {
-			told[name] += n
-		}
-		for _, v := range st.tlsVersions {
-			add(model.FactMTLS, v, model.SourceCounters)
-		}
-		for _, v := range st.ciphers {
-			add("TLS cipher", v, model.SourceCounters)
-		}
 		version, err := sc.Version(ctx)
 		if err != nil {
 			return nil, err
 		}
-		add(model.FactProgram, "Envoy "+version+", configured as "+l.config.mesh()+" does", model.SourceConfig)
+		sum.add(st)
+		if st.requests+st.connections > 0 {
+			inPath[sc.role] = true
+		}
+		f.add(model.FactProgram, "Envoy "+version+", configured as "+l.config.mesh()+" does", model.SourceConfig)
 	}
-	add(model.FactProxies, strconv.Itoa(len(inPath)), model.SourceCounters)
-	add(model.FactRetries, fmt.Sprintf("up to %d; %d done", l.config.retries(), sum.retries), model.SourceCounters)
-	for _, name := range slices.Sorted(maps.Keys(told)) {
-		add(factRequests, describeMetric(name, told[name]), model.SourceCounters)
+	if sum.requests > 0 {
+		f.count(model.FactLevel, levelHTTP)
 	}
-	if len(told) == 0 && l.config.Telemetry == Off {
-		add(factRequests, "none", model.SourceCounters)
+	if sum.connections > 0 {
+		f.count(model.FactLevel, levelTCP)
+	}
+	f.count(model.FactProxies, strconv.Itoa(len(inPath)))
+	f.count(model.FactMTLS, sum.tlsVersions...)
+	if l.config.MTLS == Disabled && len(inPath) > 0 && len(sum.tlsVersions) == 0 {
+		f.count(model.FactMTLS, "none")
+	}
+	f.count("TLS cipher", sum.ciphers...)
+	f.count(model.FactRetries, fmt.Sprintf("up to %d; %d done", l.config.retries(), sum.retries))
+	f.count(factRequests, l.config.told(sum.told)...)
+	if l.config.Outlier != nil {
+		f.count("endpoints taken out by outlier detection", strconv.FormatUint(sum.ejections, 10))
 	}
 	if l.window != nil {
-		add(factWindow, l.window.String(), model.SourceAnswer)
+		f.add(factWindow, l.window.String(), model.SourceAnswer)
 	}
-	add("sidecar worker threads", strconv.Itoa(l.config.Concurrency), model.SourceConfig)
-	if l.config.Outlier != nil {
-		add("endpoints taken out by outlier detection", strconv.FormatUint(sum.ejections, 10), model.SourceCounters)
-	}
-	tls := slices.ContainsFunc(ledger, func(f model.Fact) bool { return f.Key == model.FactMTLS })
-	if l.config.MTLS == Disabled && len(inPath) > 0 && !tls {
-		add(model.FactMTLS, "none", model.SourceCounters)
-	}
+	f.add("sidecar worker threads", strconv.Itoa(l.config.Concurrency), model.SourceConfig)
 	merged, err := l.mesh.merged(ctx)
-	return append(ledger, merged...), err
+	return append(f.ledger, merged...), err
 }
 
 func (c Config) mesh() string {
@@ -128,6 +129,16 @@ type stats struct {
 	retries, ejections    uint64
 	tlsVersions, ciphers  []string
 	told                  map[string]uint64 // by Istio's request metrics
+}
+
+// add takes another sidecar's into account.
+func (s *stats) add(other stats) {
+	s.requests, s.connections = s.requests+other.requests, s.connections+other.connections
+	s.retries, s.ejections = s.retries+other.retries, s.ejections+other.ejections
+	s.tlsVersions, s.ciphers = append(s.tlsVersions, other.tlsVersions...), append(s.ciphers, other.ciphers...)
+	for name, n := range other.told {
+		s.told[name] += n
+	}
 }
 
 // parseStats reads Envoy's "name: value" lines.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -158,7 +159,7 @@ func failure(status int, err error) string {
 	case err == nil && status < http.StatusInternalServerError:
 		return ""
 	case err == nil:
-		return fmt.Sprint(status)
+		return strconv.Itoa(status)
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"
 	case ok && timeout.Timeout():

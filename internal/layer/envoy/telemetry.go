@@ -2,6 +2,8 @@ package envoy
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/windtunnel/windtunnel/internal/proxy"
@@ -71,6 +73,17 @@ func requests(raw []byte) map[string]uint64 {
 		}
 	}
 	return all
+}
+
+// told are the metrics as the ledger has them.
+func (c Config) told(metrics map[string]uint64) (lines []string) {
+	for _, name := range slices.Sorted(maps.Keys(metrics)) {
+		lines = append(lines, describeMetric(name, metrics[name]))
+	}
+	if len(lines) == 0 && c.Telemetry == Off {
+		lines = []string{"none"}
+	}
+	return lines
 }
 
 // describeMetric is a route's name and what it counted, as the ledger has it.

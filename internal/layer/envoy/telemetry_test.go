@@ -1,0 +1,112 @@
+package envoy
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/windtunnel/windtunnel/internal/labtest"
+	"github.com/windtunnel/windtunnel/internal/model"
+)
+
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	const raw = `vhost.inbound_server.route.reporter=destination;source=client;destination=server.upstream_rq_completed: 7
+vhost.inbound_server.route.reporter=destination;source=client;destination=server.upstream_rq_2xx: 6
+vhost.inbound_server.route.other.upstream_rq_completed: 5
+cluster.xds.upstream_rq_completed: 4
+`
+	got := requests([]byte(raw))
+	if diff := cmp.Diff(map[string]uint64{"reporter=destination;source=client;destination=server": 7}, got); diff != "" {
+		t.Errorf("(-want +got): %s", diff)
+	}
+	lines := Config{Telemetry: On}.told(got)
+	if diff := cmp.Diff([]string{"client to server: 7, told by the destination"}, lines); diff != "" {
+		t.Errorf("(-want +got): %s", diff)
+	}
+	if diff := cmp.Diff([]string{"none"}, Config{Telemetry: Off}.told(nil)); diff != "" {
+		t.Errorf("off (-want +got): %s", diff)
+	}
+}
+
+// Both ends count the same requests, by who has proved to send them.
+func TestTelemetry(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ raw, want string }{
+		"on":       {`{"concurrency": 1}`, "client to server: 2, told by the destination; client to server: 2, told by the source"},
+		"no proof": {`{"concurrency": 1, "mtls": "disabled"}`, "unknown to server: 2, told by the destination; client to server: 2, told by the source"},
+		"off":      {`{"concurrency": 1, "telemetry": "off"}`, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			site := labtest.Site(t, labtest.Topology(1))
+			to := tells(t, site)
+			l := configured(t, tt.raw)
+			labtest.Deploy(t, site, l)
+			for range 2 {
+				if _, err := get(dial(t, site, to, 0)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			labtest.Eventually(t, func() error { return seen(t, l, site, factRequests, tt.want) })
+		})
+	}
+}
+
+// As GEO's mesh was: servers have locality, databases are as often far as near.
+func TestLocalityFor(t *testing.T) {
+	t.Parallel()
+	program(t)
+	site := labtest.Site(t, labtest.TwoRegions(2*time.Millisecond, false))
+	labtest.StartServers(t, site)
+	l := configured(t, `{"concurrency": 1, "load_balancing": "locality", "locality_for": ["remote"]}`)
+	labtest.Deploy(t, site, l)
+	to := target(t, site, "server-home")
+	labtest.Eventually(t, func() error {
+		_, err := labtest.Ask(t, site, "client-home", to, "server")
+		return err
+	})
+	const n = 40
+	got := labtest.Responders(t, site, "client-home", to, "server", n)
+	if min(got["server-home"], got["server-away"]) < n/5 {
+		t.Errorf("of %d requests %v, not about half each", n, got)
+	}
+	facts := labtest.Observed(t, site, l, elsewhere()...)
+	for key, want := range map[string]string{
+		"endpoints of server from cluster-home": "P0 away 1, P0 home 1",
+		"endpoints of remote from cluster-home": "P0 away 1",
+	} {
+		if facts[key] != want {
+			t.Errorf("%s: %q, want %q", key, facts[key], want)
+		}
+	}
+	for service, want := range map[string]bool{"server": false, "remote": true} {
+		if got := l.config.outlier(service) != nil; got != want {
+			t.Errorf("%s has outlier detection: %v", service, got)
+		}
+	}
+}
+
+// seen compares all facts of a key with what is wanted.
+func seen(t *testing.T, l *Layer, site model.Site, key, want string) error {
+	t.Helper()
+	ledger, err := l.Observe(t.Context(), site)
+	if err != nil {
+		return err
+	}
+	var got string
+	for _, f := range ledger {
+		if f.Key == key && got != "" {
+			got += "; "
+		}
+		if f.Key == key {
+			got += f.Value
+		}
+	}
+	if got != want {
+		return fmt.Errorf("%s: %q, want %q", key, got, want)
+	}
+	return nil
+}
