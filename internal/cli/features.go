@@ -14,8 +14,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// usualStudy is the one whose variants are checked if none is named.
-const usualStudy = "quick"
+// usualStudies are those whose variants can be named without their study; those
+// of the first are checked if nothing is named.
+func usualStudies() []string { return []string{"bookinfo", "quick"} }
 
 type featureOptions struct {
 	format         string
@@ -26,15 +27,16 @@ type featureOptions struct {
 func (a *app) featuresCommand() *cobra.Command {
 	var o featureOptions
 	c := &cobra.Command{
-		Use:   "features [STUDY] [VARIANT...]",
+		Use:   "features [STUDY|VARIANT] [VARIANT...]",
 		Short: "Prove what variants can do: execute a check for each feature",
 		Long: `Deploys each variant's stack on a small site of its own, gives its layers the rules
 of each feature, sends requests that the rules are about, and prints what was seen.
-A layer that takes no rules is sent the same requests. Only the stacks of the study
-are used, not its topology, app and loads. Without a study, ` + usualStudy + `'s variants are checked.
+A layer that takes no rules is sent the same requests. Only the stacks of a study
+are used, not its topology, app and loads.
 
-  windtunnel features                     all variants of ` + usualStudy + `
-  windtunnel features quick envoy         one of them
+  windtunnel features                     all variants of the study bookinfo
+  windtunnel features service envoy       variants of bookinfo or quick
+  windtunnel features FILE VARIANT...     variants of a study of one's own
   windtunnel features --list              what is checked`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.features(cmd.Context(), args, o) },
 	}
@@ -126,13 +128,39 @@ func chosen(o featureOptions) ([]feature.Check, error) {
 	return all, nil
 }
 
-// featureStudy is the study with the variants that were asked for, from a study
-// and variants of it, or from variants of the usual study.
+// featureStudy is a study with the variants that were asked for: of the study
+// that the first argument names, or else of the usual ones, each of the first
+// that has it.
 func (a *app) featureStudy(args []string) (model.Study, error) {
-	name, variants := usualStudy, args
-	if len(args) > 0 && !a.isVariant(args[0]) {
-		name, variants = args[0], args[1:]
+	if len(args) == 0 || !a.isVariant(args[0]) {
+		name, variants := usualStudies()[0], args
+		if len(args) > 0 {
+			name, variants = args[0], args[1:]
+		}
+		s, err := a.featureVariants(name)
+		if err != nil || len(variants) == 0 {
+			return s, err
+		}
+		return narrowed(s, variants)
 	}
+	var pool model.Study
+	for _, name := range usualStudies() {
+		s, err := a.featureVariants(name)
+		if err != nil {
+			return s, err
+		}
+		for _, v := range pool.Variants {
+			s.Variants = slices.DeleteFunc(s.Variants, func(o model.Variant) bool { return o.Name == v.Name })
+		}
+		s.Variants = append(pool.Variants, s.Variants...)
+		pool = s
+	}
+	pool.Name = strings.Join(usualStudies(), " or ")
+	return narrowed(pool, args)
+}
+
+// featureVariants reads a study for its variants.
+func (a *app) featureVariants(name string) (model.Study, error) {
 	j, err := a.prepare([]string{name}, runOptions{})
 	if err != nil {
 		return model.Study{}, err
@@ -142,22 +170,33 @@ func (a *app) featureStudy(args []string) (model.Study, error) {
 		return s, &model.UnsupportedError{What: "checking features on the target " + s.Target, Missing: "the checks send from places outside the mesh, which only the lab has"}
 	}
 	s.Variants = slices.DeleteFunc(s.Variants, func(v model.Variant) bool { return v.Control })
-	for _, want := range variants {
-		if !slices.ContainsFunc(s.Variants, func(v model.Variant) bool { return v.Name == want }) {
-			known := names(s.Variants, func(v model.Variant) string { return v.Name })
-			return s, wrong(fmt.Errorf("study %s has no variant %q; it has %s", name, want, known))
-		}
-	}
-	if len(variants) > 0 {
-		s.Variants = slices.DeleteFunc(s.Variants, func(v model.Variant) bool { return !slices.Contains(variants, v.Name) })
-	}
 	return s, nil
 }
 
-// isVariant says whether the usual study has such a variant.
+// narrowed leaves only the variants that were asked for, in that order.
+func narrowed(s model.Study, variants []string) (model.Study, error) {
+	var kept []model.Variant
+	for _, want := range variants {
+		i := slices.IndexFunc(s.Variants, func(v model.Variant) bool { return v.Name == want })
+		if i < 0 {
+			known := names(s.Variants, func(v model.Variant) string { return v.Name })
+			return s, wrong(fmt.Errorf("study %s has no variant %q; it has %s", s.Name, want, known))
+		}
+		kept = append(kept, s.Variants[i])
+	}
+	s.Variants = kept
+	return s, nil
+}
+
+// isVariant says whether one of the usual studies has such a variant.
 func (a *app) isVariant(name string) bool {
-	j, err := a.prepare([]string{usualStudy}, runOptions{})
-	return err == nil && slices.ContainsFunc(j.plan.Study.Variants, func(v model.Variant) bool { return v.Name == name })
+	for _, study := range usualStudies() {
+		s, err := a.featureVariants(study)
+		if err == nil && slices.ContainsFunc(s.Variants, func(v model.Variant) bool { return v.Name == name }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *app) stacks(s model.Study) []feature.Stack {
