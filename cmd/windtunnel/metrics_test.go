@@ -44,8 +44,31 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// Debian's Prometheus scrapes a real run from outside the lab, and has the run
-// folder's counts when it has ended.
+// startPrometheus runs Debian's Prometheus until the test ends, and says where it
+// is asked.
+func startPrometheus(t *testing.T, program, config string, args ...string) string {
+	t.Helper()
+	dir, address := t.TempDir(), free(t)
+	file := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args = append(args, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+address)
+	server := exec.CommandContext(t.Context(), program, args...) //nolint:gosec // found in PATH
+	server.Cancel, server.WaitDelay = func() error { return server.Process.Signal(os.Interrupt) }, 10*time.Second
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Signal(os.Interrupt)
+		_ = server.Wait()
+	})
+	return address
+}
+
+// Debian's Prometheus scrapes a real run from outside the lab, and another is
+// written to by the run itself. Both have the run folder's counts when it has
+// ended.
 func TestPrometheusCountsWhatTheRunFolderHolds(t *testing.T) {
 	t.Parallel()
 	prometheus, err := exec.LookPath("prometheus")
@@ -56,26 +79,14 @@ func TestPrometheusCountsWhatTheRunFolderHolds(t *testing.T) {
 	if !canLab(t, bin) {
 		t.Skip("no lab here")
 	}
-	dir, metrics, asked := t.TempDir(), free(t), free(t)
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err = os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	config := write("prometheus.yml", fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs: [{job_name: windtunnel, static_configs: [{targets: ['%s']}]}]\n", metrics))
-	server := exec.CommandContext(t.Context(), prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+asked)
-	server.Cancel, server.WaitDelay = func() error { return server.Process.Signal(os.Interrupt) }, 10*time.Second
-	if err = server.Start(); err != nil {
+	dir, metrics := t.TempDir(), free(t)
+	scrapes := startPrometheus(t, prometheus, fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs: [{job_name: windtunnel, static_configs: [{targets: ['%s']}]}]\n", metrics))
+	receives := startPrometheus(t, prometheus, "global: {}\n", "--web.enable-remote-write-receiver")
+	file, run := filepath.Join(dir, "study.yaml"), filepath.Join(dir, "run")
+	if err = os.WriteFile(file, []byte(metricsStudy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = server.Process.Signal(os.Interrupt)
-		_ = server.Wait()
-	})
-	run := filepath.Join(dir, "run")
-	out, err := exec.CommandContext(t.Context(), bin, "run", write("study.yaml", metricsStudy), "--out", run, "--metrics", metrics).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), bin, "run", file, "--out", run, "--metrics", metrics, "--remote-write", "http://"+receives+"/api/v1/write").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -103,8 +114,10 @@ func TestPrometheusCountsWhatTheRunFolderHolds(t *testing.T) {
 	}
 	for what, n := range want {
 		// The last value of series that have ended with the run.
-		if got := query(t, asked, "sum(last_over_time("+what+"[1h]))"); got != n {
-			t.Errorf("%s: Prometheus has %g, the run folder %g", what, got, n)
+		for how, asked := range map[string]string{"scrapes": scrapes, "is written to": receives} {
+			if got := query(t, asked, "sum(last_over_time("+what+"[1h]))"); got != n {
+				t.Errorf("%s: the Prometheus that %s has %g, the run folder %g", what, how, got, n)
+			}
 		}
 	}
 }

@@ -24,6 +24,7 @@ type watched struct {
 	monitor *monitor.Monitor // nil: nobody asks
 	doing   doing
 	stop    func(context.Context) error
+	forward *forwarding
 	app     *app
 }
 
@@ -52,11 +53,13 @@ func (a *app) listen(ctx context.Context, text string) (net.Listener, error) {
 }
 
 // listenerFile is the listener of --metrics as a file, to be brought into the lab.
-func (a *app) listenerFile(ctx context.Context, text string) (*os.File, error) {
+// What is written to a remote is read at it from outside.
+func (a *app) listenerFile(ctx context.Context, text string, to *forwarding) (*os.File, error) {
 	l, err := a.listen(ctx, text)
 	if err != nil {
 		return nil, err
 	}
+	to.start(ctx, l.Addr().String())
 	defer l.Close() //nolint:errcheck // the file is another handle of the same socket
 	tcp, ok := l.(*net.TCPListener)
 	if !ok {
@@ -71,7 +74,7 @@ func (a *app) listenerFile(ctx context.Context, text string) (*os.File, error) {
 
 // watch tells Prometheus, too, where the run's options ask for it.
 func (a *app) watch(ctx context.Context, j job, o runOptions, at place, shown runner.Progress) (*watched, error) {
-	w := &watched{Progress: shown, app: a}
+	w := &watched{Progress: shown, app: a, forward: &forwarding{app: a, to: o.remoteWrite}}
 	if o.metrics == "" {
 		return w, nil
 	}
@@ -89,6 +92,12 @@ func (a *app) watch(ctx context.Context, j job, o runOptions, at place, shown ru
 	}
 	if !o.quiet {
 		a.complain("metrics: http://%s/metrics\n", l.Addr())
+	}
+	if o.remoteWrite != "" {
+		w.monitor.Forwarded()
+		if at.listener == nil { // in the lab, what is outside forwards
+			w.forward.start(ctx, l.Addr().String())
+		}
 	}
 	return w, nil
 }
@@ -154,6 +163,7 @@ func (w *watched) close(ctx context.Context) {
 		w.app.complain("windtunnel: nobody has read the metrics of the last trial within %s\n", lastScrape)
 	case <-ctx.Done():
 	}
+	w.forward.finish()
 	if err := w.stop(ctx); err != nil {
 		w.app.complain("windtunnel: %s\n", err)
 	}

@@ -33,6 +33,7 @@ type runOptions struct {
 	blocks      int
 	quiet       bool
 	metrics     string
+	remoteWrite string
 	target      targetFlags
 }
 
@@ -47,7 +48,7 @@ func (a *app) runCommand() *cobra.Command {
 			if (len(args) == 1) == (o.resume != "") {
 				return wrong(errors.New("run takes a study, or --resume RUN; the built-in studies are " + a.studyNames()))
 			}
-			if err := checkMetrics(o.metrics); err != nil {
+			if err := errors.Join(checkMetrics(o.metrics), checkRemoteWrite(&o)); err != nil {
 				return err
 			}
 			return a.run(cmd.Context(), args, o)
@@ -59,6 +60,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().IntVar(&o.blocks, "blocks", 0, "number of blocks, instead of the study's (at least 6)")
 	c.Flags().BoolVar(&o.quiet, "quiet", false, "no progress, only the result")
 	c.Flags().StringVar(&o.metrics, "metrics", "", "address at which Prometheus may ask how the run is doing, e.g. :9464 (of loopback unless a host is given)")
+	c.Flags().StringVar(&o.remoteWrite, "remote-write", "", "URL to which the same is written every 5 s, by Prometheus' remote write, e.g. http://HOST:9090/api/v1/write")
 	o.target.add(c)
 	return c
 }
@@ -75,10 +77,12 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	if err = a.check(ctx, j.plan.Study); err != nil {
 		return err
 	}
+	outside := forwarding{app: a, to: o.remoteWrite}
 	if o.metrics != "" {
-		a.catalog.Lab.Bring(func() (*os.File, error) { return a.listenerFile(ctx, o.metrics) })
+		a.catalog.Lab.Bring(func() (*os.File, error) { return a.listenerFile(ctx, o.metrics, &outside) })
 	}
 	inside, code, err := a.catalog.Lab.Enter(ctx)
+	outside.finish()
 	if err != nil {
 		return err
 	}

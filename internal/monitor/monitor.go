@@ -35,9 +35,10 @@ type Monitor struct {
 	order     []cell
 	faults    []faultEvent
 	started   map[cell]time.Time
-	scrapes   int
+	scraped   bool // by others than a Forwarder
+	forwarded bool // a Forwarder reads
 	finished  bool
-	afterward chan struct{} // closed by the first scrape after the end
+	afterward chan struct{} // closed when everybody has read after the end
 }
 
 // cell is what a sample is of.
@@ -199,26 +200,45 @@ func (m *Monitor) harmed(o *model.Outcome) {
 	}
 }
 
-// End says that all trials have ended. The channel is closed by the next scrape;
-// at once if nobody has ever scraped: then nobody will.
+// Forwarded says that a Forwarder reads, so that there is one to wait for.
+func (m *Monitor) Forwarded() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.forwarded = true
+}
+
+// End says that all trials have ended. The channel is closed when everybody who
+// has read before has read once more: the Forwarder, and one who scrapes. That is
+// at once if nobody has ever.
 func (m *Monitor) End() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.finished {
 		m.finished = true
-		if m.scrapes == 0 {
-			close(m.afterward)
-		}
+		m.release()
 	}
 	return m.afterward
 }
 
-// scraped counts an answer that was given.
-func (m *Monitor) scraped() {
+// read notes an answer that was given.
+func (m *Monitor) read(forwarder bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.scrapes++
-	if !m.finished {
+	switch {
+	case !m.finished:
+		m.scraped = m.scraped || !forwarder
+		return
+	case forwarder:
+		m.forwarded = false
+	default:
+		m.scraped = false
+	}
+	m.release()
+}
+
+// release closes the channel if nobody is left to wait for.
+func (m *Monitor) release() {
+	if m.scraped || m.forwarded {
 		return
 	}
 	select {

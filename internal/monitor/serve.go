@@ -43,7 +43,7 @@ func (m *Monitor) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		metrics.ServeHTTP(w, r)
-		m.scraped()
+		m.read(r.Header.Get(readerHeader) != "")
 	})
 	return mux, nil
 }
