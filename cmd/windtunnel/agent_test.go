@@ -39,11 +39,11 @@ func running(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err = cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil {
-		t.Errorf("%s echo says %q: %v", path, line, err)
+	if line, failed := bufio.NewReader(said).ReadString('\n'); failed != nil {
+		t.Errorf("%s echo says %q: %v", path, line, failed)
 	}
 	is, err := os.Readlink("/proc/" + strconv.Itoa(cmd.Process.Pid) + "/exe")
 	if err != nil {

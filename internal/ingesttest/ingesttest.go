@@ -55,6 +55,7 @@ func One(t *testing.T, format ingest.Format, name string) *ingest.Measurement {
 func FuzzResult(f *testing.F, read Read) {
 	f.Helper()
 	fuzz(f, func(t *testing.T, data []byte) {
+		t.Helper()
 		if out, err := read(bytes.NewReader(data), ingest.About{}); err == nil && !adds(out) {
 			t.Errorf("%+v", out)
 		}
@@ -66,6 +67,7 @@ func FuzzResult(f *testing.F, read Read) {
 func FuzzMeasurements(f *testing.F, read func(r io.Reader, about ingest.About) ([]ingest.Measurement, error)) {
 	f.Helper()
 	fuzz(f, func(t *testing.T, data []byte) {
+		t.Helper()
 		all, err := read(bytes.NewReader(data), ingest.About{})
 		for _, m := range all {
 			if err != nil || !adds(m.Result) {
