@@ -125,7 +125,7 @@ Exit codes: 0 done, 1 failed, 2 the input is wrong, 3 a gate failed or a regress
 	}
 	root.AddCommand(
 		a.runCommand(), a.planCommand(), a.reportCommand(), a.auditCommand(), a.compareCommand(), a.transferCommand(), a.historyCommand(), a.topCommand(), a.verifyCommand(), a.studiesCommand(), a.schemaCommand(),
-		a.upCommand(), a.execCommand(), a.featuresCommand(), a.featureProbeCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.openFlowCommand(), a.burnCommand(),
+		a.upCommand(), a.execCommand(), a.featuresCommand(), a.featureScoutCommand(), a.doctorCommand(), a.cleanCommand(), a.versionCommand(), a.podCommand(), a.delayLineCommand(), a.appServerCommand(), a.wireguardCommand(), a.openFlowCommand(), a.burnCommand(),
 	)
 	root.AddCommand(generator.Commands(a.env, a.catalog.Generator)...)
 	return root

@@ -227,8 +227,8 @@ func missingFeatures(t feature.Table, required []string) error {
 	return nil
 }
 
-// featureProbeCommand is what sends and receives for the checks.
-func (a *app) featureProbeCommand() *cobra.Command {
+// featureScoutCommand is what sends and receives for the checks.
+func (a *app) featureScoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: feature.Command, Short: "Send, receive and tell, on command over standard input", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

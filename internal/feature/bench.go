@@ -12,12 +12,12 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Bench is a site with a stack and probes, ready for checks.
+// Bench is a site with a stack and scouts, ready for checks.
 type Bench struct {
 	site   model.Site
 	layers []model.Layer
 	svc    model.Service
-	probes map[string]*probe // by place; outside servers by their identity
+	scouts map[string]*scout // by place; outside servers by their identity
 	addrs  map[To][]netip.AddrPort
 	undo   []func(context.Context) error
 	bursts int
@@ -28,15 +28,15 @@ func outsiders() map[uint16]string {
 	return map[uint16]string{portGood: "outside-allowed", portBad: "outside-refused", portSpans: "collector"}
 }
 
-// Open deploys a stack on a site of Topology and starts probes. The Bench is
+// Open deploys a stack on a site of Topology and starts scouts. The Bench is
 // to be closed also where there is an error; the site is the caller's.
 func Open(ctx context.Context, site model.Site, layers []model.Layer) (*Bench, error) {
-	b := &Bench{site: site, probes: map[string]*probe{}, addrs: map[To][]netip.AddrPort{}}
+	b := &Bench{site: site, scouts: map[string]*scout{}, addrs: map[To][]netip.AddrPort{}}
 	var err error
 	if b.svc, err = site.Service(Service); err != nil {
 		return b, err
 	}
-	if err := b.startProbes(ctx); err != nil {
+	if err := b.startScouts(ctx); err != nil {
 		return b, err
 	}
 	for _, l := range layers {
@@ -60,30 +60,30 @@ func Open(ctx context.Context, site model.Site, layers []model.Layer) (*Bench, e
 	return b, nil
 }
 
-// Close removes the stack and ends the probes.
+// Close removes the stack and ends the scouts.
 func (b *Bench) Close(ctx context.Context) error {
 	var errs []error
 	for _, undo := range slices.Backward(b.undo) {
 		errs = append(errs, undo(ctx))
 	}
 	b.undo = nil
-	for _, p := range b.probes {
+	for _, p := range b.scouts {
 		errs = append(errs, p.running.Stop(ctx))
 	}
 	return errors.Join(errs...)
 }
 
-func (b *Bench) startProbes(ctx context.Context) error {
+func (b *Bench) startScouts(ctx context.Context) error {
 	for _, name := range append([]string{Client, Stranger}, Pods()...) {
 		pod, err := b.site.Pod(name)
 		if err != nil {
 			return err
 		}
-		if b.probes[name], err = startProbe(ctx, pod, name, Command); err != nil {
+		if b.scouts[name], err = startScout(ctx, pod, name, Command); err != nil {
 			return err
 		}
 		if slices.Contains(Pods(), name) {
-			if err := b.probes[name].serve(ctx, portTarget, name); err != nil {
+			if err := b.scouts[name].serve(ctx, portTarget, name); err != nil {
 				return err
 			}
 		}
@@ -92,14 +92,14 @@ func (b *Bench) startProbes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.probes[Outside], err = startProbe(ctx, node, Outside, Command); err != nil {
+	if b.scouts[Outside], err = startScout(ctx, node, Outside, Command); err != nil {
 		return err
 	}
 	for port, name := range outsiders() {
-		if b.probes[name], err = startProbe(ctx, node, name, name); err != nil {
+		if b.scouts[name], err = startScout(ctx, node, name, name); err != nil {
 			return err
 		}
-		if err := b.probes[name].serve(ctx, port, name); err != nil {
+		if err := b.scouts[name].serve(ctx, port, name); err != nil {
 			return err
 		}
 	}
@@ -189,14 +189,14 @@ func (b *Bench) burst(ctx context.Context, one Burst) ([]Reply, error) {
 		one.Host = Service
 	}
 	s := sending{Burst: one, Name: b.burstName(), Targets: b.addrs[one.To], Timeout: patience}
-	a, err := b.probes[one.From].do(ctx, order{Send: &s})
+	a, err := b.scouts[one.From].do(ctx, order{Send: &s})
 	return a.Replies, err
 }
 
 // burstName begins the names of the requests of the last burst.
 func (b *Bench) burstName() string { return fmt.Sprintf("wt-burst-%d", b.bursts) }
 
-// logs are the ends of what all processes but probes have printed.
+// logs are the ends of what all processes but scouts have printed.
 func (b *Bench) logs() []byte {
 	site, ok := b.site.(model.LoggedSite)
 	if !ok {

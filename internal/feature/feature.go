@@ -3,7 +3,7 @@
 // are about, and judges by what the clients and the servers have seen. A layer
 // that takes no rules is sent the same requests.
 //
-// The requests are sent and received by probes: processes of this program in
+// The requests are sent and received by scouts: processes of this program in
 // pods, which obey orders over their standard input, and so work wherever pods
 // do.
 package feature
@@ -103,7 +103,7 @@ type Seen struct {
 	Translated bool
 }
 
-// Names of the probes' places.
+// Names of the scouts' places.
 const (
 	Service    = "server"
 	Client     = "client"   // a pod that sends

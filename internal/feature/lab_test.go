@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,18 +66,48 @@ func layer(t *testing.T, p model.Plugin[model.Layer], config string) model.Layer
 	return l
 }
 
+// documented are the verdicts on a variant that docs/features.md prints.
+func documented(t *testing.T, variant string) map[string]feature.Verdict {
+	t.Helper()
+	page, err := os.ReadFile("../../docs/features.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts, column := map[string]feature.Verdict{}, -1
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(line, " | ")
+		switch {
+		case column < 0 && strings.HasPrefix(line, "|  | feature |"):
+			cells[len(cells)-1] = strings.TrimSuffix(strings.TrimSpace(cells[len(cells)-1]), " |")
+			column = slices.Index(cells, variant)
+		case column >= 0 && !strings.HasPrefix(line, "|"):
+			return verdicts
+		case column >= 0 && cells[1] != "---":
+			verdicts[cells[1]] = feature.Verdict(strings.TrimSuffix(strings.TrimSpace(cells[column]), " |"))
+		}
+	}
+	t.Fatalf("docs/features.md has no table of %s", variant)
+	return nil
+}
+
+// compare holds what was seen against what is documented.
+func compare(t *testing.T, variant string, results map[string]feature.Result) {
+	t.Helper()
+	want := documented(t, variant)
+	if len(want) != len(results) || len(want) != len(feature.Checks()) {
+		t.Errorf("%d features are documented, %d were checked", len(want), len(results))
+	}
+	for name, r := range results {
+		if r.Verdict != want[name] {
+			t.Errorf("%s: %+v, documented as %q", name, r, want[name])
+		}
+	}
+}
+
 // A Service translates connections, and knows nothing of requests.
 func TestService(t *testing.T) {
 	t.Parallel()
-	for name, r := range proven(t, layer(t, nftservice.Plugin(), "{}")) {
-		want := feature.No
-		if name == "request metrics" {
-			want = feature.Partly // it counts connections
-		}
-		if r.Verdict != want {
-			t.Errorf("%s: %+v, want %s", name, r, want)
-		}
-	}
+	compare(t, "service", proven(t, layer(t, nftservice.Plugin(), "{}")))
 }
 
 // Sidecars of Envoy have everything that the published table says Istio has.
@@ -83,11 +115,7 @@ func TestEnvoy(t *testing.T) {
 	t.Parallel()
 	path := program(t)
 	find := func(string) (string, error) { return path, nil }
-	for name, r := range proven(t, layer(t, nftservice.Plugin(), "{}"), layer(t, envoy.Plugin(find), `{"concurrency": 1}`)) {
-		if r.Verdict != feature.Yes {
-			t.Errorf("%s: %+v", name, r)
-		}
-	}
+	compare(t, "envoy", proven(t, layer(t, nftservice.Plugin(), "{}"), layer(t, envoy.Plugin(find), `{"concurrency": 1}`)))
 }
 
 // program finds Envoy, or skips the test.

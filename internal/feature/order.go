@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// Command is the hidden command that probes are.
-const Command = "feature-probe"
+// Command is the hidden command that scouts are.
+const Command = "feature-scout"
 
-// order is what a probe is told, a line each; it has one of the pointers.
+// order is what a scout is told, a line each; it has one of the pointers.
 type order struct {
 	Listen *listen    `json:"listen,omitempty"`
 	Behave *Behaviour `json:"behave,omitempty"`
@@ -17,7 +17,7 @@ type order struct {
 	Tell   bool       `json:"tell,omitempty"` // what has been received since the last time
 }
 
-// answer is what a probe says when it has done so.
+// answer is what a scout says when it has done so.
 type answer struct {
 	Error   string  `json:"error,omitempty"`
 	Replies []Reply `json:"replies,omitempty"`
@@ -25,7 +25,7 @@ type answer struct {
 	Got     *Got    `json:"got,omitempty"`
 }
 
-// listen makes a probe a server.
+// listen makes a scout a server.
 type listen struct {
 	Addr     netip.AddrPort `json:"addr"`
 	Identity string         `json:"identity"`
@@ -39,7 +39,7 @@ type Behaviour struct {
 	First int `json:"first,omitempty"`
 }
 
-// Burst is requests that one probe sends.
+// Burst is requests that one scout sends.
 type Burst struct {
 	From   string            `json:"-"` // a pod, or Outside
 	To     To                `json:"-"`
@@ -71,7 +71,7 @@ const (
 	headerPeer    = "X-Forwarded-Client-Cert" // whom a proxy takes the client for
 )
 
-// sending is a burst with what a probe needs to know besides.
+// sending is a burst with what a scout needs to know besides.
 type sending struct {
 	Burst
 

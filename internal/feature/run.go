@@ -178,7 +178,7 @@ func (b *Bench) linesOf(ctx context.Context, c Check, seen Seen, names []string)
 func (b *Bench) receive(ctx context.Context, seen *Seen) (err error) {
 	seen.Got = map[string]Got{}
 	for _, name := range b.servers() {
-		if seen.Got[name], err = b.probes[name].tell(ctx); err != nil {
+		if seen.Got[name], err = b.scouts[name].tell(ctx); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (b *Bench) servers() []string {
 func (b *Bench) behave(ctx context.Context, how map[string]Behaviour) error {
 	for _, name := range Pods() {
 		one := how[name]
-		if _, err := b.probes[name].do(ctx, order{Behave: &one}); err != nil {
+		if _, err := b.scouts[name].do(ctx, order{Behave: &one}); err != nil {
 			return err
 		}
 	}
@@ -220,7 +220,7 @@ func (b *Bench) behave(ctx context.Context, how map[string]Behaviour) error {
 // forget drops what servers have got so far.
 func (b *Bench) forget(ctx context.Context) error {
 	for _, name := range b.servers() {
-		if _, err := b.probes[name].tell(ctx); err != nil {
+		if _, err := b.scouts[name].tell(ctx); err != nil {
 			return err
 		}
 	}
@@ -236,7 +236,7 @@ func (b *Bench) hellos(ctx context.Context, c Check, seen *Seen) error {
 		}
 		var shown Shown
 		for _, port := range []uint16{portHBONE, portTarget} {
-			a, err := b.probes[Outside].do(ctx, order{Hello: &hello{
+			a, err := b.scouts[Outside].do(ctx, order{Hello: &hello{
 				Addr: netip.AddrPortFrom(pod.Addr(), port), Versions: [2]uint16{h.Lowest, h.Highest}, Ciphers: h.Ciphers,
 			}})
 			if err != nil {

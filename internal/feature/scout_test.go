@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// orders gives a probe orders and returns its answers.
+// orders gives a scout orders and returns its answers.
 func orders(t *testing.T, all ...order) []answer {
 	t.Helper()
 	var in, out bytes.Buffer
@@ -54,7 +54,7 @@ func free(t *testing.T) netip.AddrPort {
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-func TestProbe(t *testing.T) {
+func TestScout(t *testing.T) {
 	t.Parallel()
 	at := free(t)
 	burst := func(name, path string) order {
@@ -94,7 +94,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// What cannot be reached is told as such, not as an error of the probe.
+// What cannot be reached is told as such, not as an error of the scout.
 func TestNobodyThere(t *testing.T) {
 	t.Parallel()
 	at := free(t)

@@ -19,7 +19,7 @@ import (
 // maxLine bounds an order or an answer.
 const maxLine = 16 << 20
 
-// Serve is a probe: it obeys orders, one after the other, until its input ends.
+// Serve is a scout: it obeys orders, one after the other, until its input ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,7 +69,7 @@ func (p *server) obey(ctx context.Context, line []byte) (answer, error) {
 	return answer{}, errors.New("there is nothing in the order")
 }
 
-// server is a probe's other side: it answers and remembers.
+// server is a scout's other side: it answers and remembers.
 type server struct {
 	identity string
 	http     *http.Server
