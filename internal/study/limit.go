@@ -110,7 +110,7 @@ func (c LimitConfig) check(reported bool) error {
 	case c == LimitConfig{}:
 		return errors.New("limits nothing: give it cpu, memory or both")
 	case c.Memory > 0 && c.Memory < leastMemory:
-		return &model.ConfigError{Key: "memory", Text: fmt.Sprintf("%s is too little to start anything: at least 1MiB", mebibytes(c.Memory))}
+		return &model.ConfigError{Key: "memory", Text: mebibytes(c.Memory) + " is too little to start anything: at least 1MiB"}
 	}
 	return nil
 }

@@ -36,9 +36,12 @@ func TestLimits(t *testing.T) {
 	}
 	const mebi = 1 << 20
 	want := []model.ComponentLimits{
-		{"app": {CPU: 2}}, nil,
-		{"sidecar": {CPU: 0.05, Memory: 128 * mebi}}, {"sidecar": {CPU: 0.15, Memory: 128 * mebi}},
-		nil, {"app": {CPU: 0.5}, "gateway": {Memory: 64 * mebi}},
+		{"app": {CPU: 2}},
+		nil,
+		{"sidecar": {CPU: 0.05, Memory: 128 * mebi}},
+		{"sidecar": {CPU: 0.15, Memory: 128 * mebi}},
+		nil,
+		{"app": {CPU: 0.5}, "gateway": {Memory: 64 * mebi}},
 	}
 	got := []model.ComponentLimits{s.Limits, s.Variants[0].Limits, s.Variants[1].Limits, s.Variants[2].Limits, s.Loads[0].Limits, s.Loads[1].Limits}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -104,27 +104,22 @@ func (g *Cgroup) Limits() (cpu float64, memory uint64, err error) {
 	if g == nil {
 		return 0, 0, nil
 	}
-	var quota, period, bytes string
+	files := [][2]string{{"cpu", "cpu.cfs_quota_us"}, {"cpu", "cpu.cfs_period_us"}, {"memory", "memory.limit_in_bytes"}}
 	if g.in.Version == 2 {
-		both, err := g.read(unified, "cpu.max")
-		if err != nil {
-			return 0, 0, err
-		}
-		quota, period, _ = strings.Cut(both, " ")
-		bytes, err = g.read(unified, "memory.max")
-		if err != nil {
-			return 0, 0, err
-		}
-	} else {
-		var errs [3]error
-		quota, errs[0] = g.read("cpu", "cpu.cfs_quota_us")
-		period, errs[1] = g.read("cpu", "cpu.cfs_period_us")
-		bytes, errs[2] = g.read("memory", "memory.limit_in_bytes")
-		if err := errors.Join(errs[:]...); err != nil {
-			return 0, 0, err
-		}
+		files = [][2]string{{unified, "cpu.max"}, {unified, "memory.max"}}
 	}
-	return parseLimits(quota, period, bytes)
+	var said []string
+	for _, f := range files {
+		text, err := g.read(f[0], f[1])
+		if err != nil {
+			return 0, 0, err
+		}
+		said = append(said, strings.Fields(text)...) // cpu.max has quota and period
+	}
+	if len(said) != 3 { //nolint:mnd // quota, period, bytes
+		return 0, 0, fmt.Errorf("reading limits: the kernel says %q", said)
+	}
+	return parseLimits(said[0], said[1], said[2])
 }
 
 // parseLimits reads the kernel's words; "max" and -1 are none, and so is version
@@ -134,8 +129,8 @@ func parseLimits(quota, period, bytes string) (cpu float64, memory uint64, err e
 	if quota != none && quota != "-1" {
 		q, err1 := strconv.ParseFloat(quota, 64)
 		p, err2 := strconv.ParseFloat(period, 64)
-		if err := errors.Join(err1, err2); err != nil || p <= 0 {
-			return 0, 0, fmt.Errorf("reading a CPU limit of %q in %q: %w", quota, period, err)
+		if err1 != nil || err2 != nil || p <= 0 {
+			return 0, 0, fmt.Errorf("reading a CPU limit: %q in periods of %q", quota, period)
 		}
 		cpu = q / p
 	}

@@ -280,3 +280,27 @@ func TestMonotonicGrows(t *testing.T) {
 		t.Errorf("%d, then %d", a, b)
 	}
 }
+
+// What the kernel says of limits, in both versions' words.
+func TestParseLimits(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		quota, period, bytes string
+		cpu                  float64
+		memory               uint64
+	}{
+		{"15000", "100000", "134217728", 0.15, 128 << 20},
+		{"max", "100000", "max", 0, 0},
+		{"-1", "100000", "9223372036854771712", 0, 0},
+	} {
+		cpu, memory, err := parseLimits(tt.quota, tt.period, tt.bytes)
+		if err != nil || cpu != tt.cpu || memory != tt.memory {
+			t.Errorf("%v: %v cores, %d bytes, %v", tt, cpu, memory, err)
+		}
+	}
+	for _, bad := range [][3]string{{"x", "100000", "max"}, {"5", "0", "max"}, {"5", "", "max"}, {"max", "100000", "-1"}} {
+		if cpu, memory, err := parseLimits(bad[0], bad[1], bad[2]); err == nil {
+			t.Errorf("%v: %v cores, %d bytes", bad, cpu, memory)
+		}
+	}
+}

@@ -18,7 +18,7 @@ func fixture(t *testing.T, name string) []byte {
 func TestParseBothVersions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name, cpu, stat             string
+		name, cpu, stat                     string
 		seconds, throttled, periods, quotas float64
 	}{
 		{"version 1", "v1-cpuacct.usage", "v1-cpu.stat", 2.5, 0.12, 3, 9},
