@@ -49,7 +49,7 @@ func TestBGP(t *testing.T) {
 	t.Parallel()
 	labtest.NeedProgram(t, "bird")
 	labtest.NetworkLayer(t, labtest.NetworkSuite{
-		Plugin: Plugin(), Config: map[string]any{"data_path": "tc-bpf", "routes": "bgp", "bfd": "50ms"},
+		Plugin: Plugin(), Config: map[string]any{"data_path": "tc-bpf", "routes": "bgp", "bfd": "2s"},
 		Form: "IPIP", Overhead: overhead, Segments: true, DataPath: "tc-bpf", Service: service,
 	})
 	if _, err := Plugin().New([]byte(`{"data_path": "kernel", "routes": "bgp"}`)); err == nil || !strings.Contains(err.Error(), "BIRD") {

@@ -36,7 +36,7 @@ func TestConformanceBGP(t *testing.T) {
 	t.Parallel()
 	labtest.NeedProgram(t, "bird")
 	labtest.NetworkLayer(t, labtest.NetworkSuite{
-		Plugin: Plugin(), Config: map[string]any{"routes": "bgp"},
+		Plugin: Plugin(), Config: map[string]any{"routes": "bgp", "bfd": "2s"}, // no machine is so busy
 		Form: model.NoEncapsulation, Segments: true, DataPath: "kernel, a route a pod", Service: service,
 	})
 }
