@@ -38,6 +38,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/gre"
 	"github.com/windtunnel/windtunnel/internal/layer/haproxy"
 	"github.com/windtunnel/windtunnel/internal/layer/ipip"
+	"github.com/windtunnel/windtunnel/internal/layer/linkerdproxy"
 	"github.com/windtunnel/windtunnel/internal/layer/macvlan"
 	"github.com/windtunnel/windtunnel/internal/layer/mcs"
 	"github.com/windtunnel/windtunnel/internal/layer/mesh"
@@ -49,6 +50,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/layer/vxlan"
 	"github.com/windtunnel/windtunnel/internal/layer/wireguard"
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/oci"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/report/csv"
 	fortioreport "github.com/windtunnel/windtunnel/internal/report/fortio"
@@ -134,6 +136,7 @@ func layers() []model.Plugin[model.Layer] {
 		gateway.Plugin(proxy.Find),
 		envoy.Plugin(proxy.Find),
 		haproxy.Plugin(haproxy.Find),
+		linkerdproxy.Plugin(oci.Usual),
 	}
 	return slices.Concat(here, mesh.Plugins(), mcs.Plugins())
 }

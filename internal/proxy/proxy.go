@@ -126,15 +126,20 @@ func (o Options) Problems() error {
 // Program gets the program: out of the image, if one is named, else as find finds
 // it, which is given the path.
 func (o Options) Program(ctx context.Context, find func(explicit string) (string, error)) (oci.Program, error) {
+	return o.ProgramFrom(ctx, oci.Usual, find)
+}
+
+// ProgramFrom is Program with another cache than the usual one.
+func (o Options) ProgramFrom(ctx context.Context, cache func() (oci.Cache, error), find func(explicit string) (string, error)) (oci.Program, error) {
 	if o.Image == "" {
 		path, err := find(o.Path)
 		return oci.Program{Path: path}, err
 	}
-	cache, err := oci.Usual()
+	c, err := cache()
 	if err != nil {
 		return oci.Program{}, err
 	}
-	return cache.Get(ctx, o.Source)
+	return c.Get(ctx, o.Source)
 }
 
 // Limits are the process's.

@@ -1,0 +1,272 @@
+// Package linkerdproxy is Linkerd's data plane: the real linkerd2-proxy as a sidecar
+// in every pod, with transparent redirection and mutual TLS. What Linkerd's
+// control plane tells proxies, this package tells them itself: who they are,
+// where services' endpoints are, and who may come in. It is Linkerd's proxy,
+// not Linkerd.
+package linkerdproxy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/oci"
+	"github.com/windtunnel/windtunnel/internal/proxy"
+	"github.com/windtunnel/windtunnel/internal/sys/nft"
+)
+
+// Name is the layer's name in studies.
+const Name = "linkerd-proxy"
+
+// Plugin is the catalog entry. cache is where programs of images are kept.
+func Plugin(cache func() (oci.Cache, error)) model.Plugin[model.Layer] {
+	return model.Plugin[model.Layer]{
+		Name:    Name,
+		Summary: "a sidecar at each end: real linkerd2-proxy, with transparent redirect and mTLS",
+		Config:  Config{},
+		New: func(raw json.RawMessage) (model.Layer, error) {
+			c, err := parse(raw)
+			return &Layer{config: c, cache: cache}, err
+		},
+	}
+}
+
+// Layer is one deployment of sidecars.
+type Layer struct {
+	config   Config
+	cache    func() (oci.Cache, error)
+	program  oci.Program
+	services []service
+	sidecars []*sidecar
+	ca       *proxy.CA
+	onWire   bool // whatever the client sends to a service leaves its node
+}
+
+var (
+	_ model.Layer    = (*Layer)(nil)
+	_ model.Fronter  = (*Layer)(nil)
+	_ model.Observer = (*Layer)(nil)
+)
+
+// service is a service with its endpoints.
+type service struct {
+	model.Service
+
+	pods   []model.Pod
+	opaque bool // not HTTP
+}
+
+// sidecar is the proxy of one pod, and what tells it what to do.
+type sidecar struct {
+	pod     model.Pod
+	role    string
+	where   proxy.Place
+	ports   []uint16 // that services send to
+	control *control
+	process model.Running
+}
+
+// The sidecar's ports, as Linkerd has them, and that of our control plane, on
+// the pod's loopback.
+const (
+	portOutbound = 4140
+	portInbound  = 4143
+	portTap      = 4190
+	portAdmin    = 4191
+	portControl  = 14190
+	table        = "windtunnel-linkerd"
+)
+
+// startTimeout is how long a sidecar may take to be ready.
+const startTimeout = 20 * time.Second
+
+// Front is the service's virtual address: sidecars know it.
+func (l *Layer) Front(svc model.Service) []netip.AddrPort {
+	return []netip.AddrPort{netip.AddrPortFrom(svc.VIP, svc.Port)}
+}
+
+// Check says whether there is a linkerd2-proxy to run.
+func (l *Layer) Check(ctx context.Context) error {
+	_, err := l.config.ProgramFrom(ctx, l.cache, find)
+	return err
+}
+
+// Deploy starts all sidecars at once, waits until each is ready, which it is when
+// it has a certificate, and only then redirects traffic through them.
+func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context) error, error) {
+	found, err := l.config.ProgramFrom(ctx, l.cache, find)
+	if err != nil {
+		return nil, err
+	}
+	l.program = found
+	if err = l.plan(s); err != nil {
+		return nil, err
+	}
+	if l.ca, err = proxy.NewCA("identity.linkerd." + trustDomain); err != nil {
+		return nil, err
+	}
+	err = l.each(func(sc *sidecar) error { return l.start(ctx, sc) })
+	for _, sc := range l.sidecars {
+		if err == nil {
+			err = sc.where.InNetwork(func() error { return nft.Apply(l.redirect(sc)) })
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
+	}
+	return l.remove, nil
+}
+
+// plan finds the services and the pods.
+func (l *Layer) plan(s model.Site) error {
+	t := s.Topology()
+	places, err := proxy.Locate(s)
+	if err != nil {
+		return err
+	}
+	if places.Networks() {
+		return &model.UnsupportedError{
+			What: "the layer " + Name, Missing: "the clusters have different networks, and its sidecars send to pods' own addresses",
+			Hint: "give all clusters the same network",
+		}
+	}
+	l.onWire = proxy.Apart(t)
+	if err = l.config.suits(t); err != nil {
+		return err
+	}
+	for _, blueprint := range t.Services {
+		one := service{opaque: slices.Contains(l.config.Opaque, blueprint.Name)}
+		if one.Service, err = s.Service(blueprint.Name); err != nil {
+			return err
+		}
+		for _, name := range one.Pods {
+			pod, err := s.Pod(name)
+			if err != nil {
+				return err
+			}
+			one.pods = append(one.pods, pod)
+		}
+		l.services = append(l.services, one)
+	}
+	for _, n := range t.Nodes() {
+		for _, p := range n.Pods {
+			if err := l.place(s, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *Layer) place(s model.Site, p model.PodSpec) error {
+	pod, err := s.Pod(p.Name)
+	if err != nil {
+		return err
+	}
+	where, ok := pod.(proxy.Place)
+	if !ok {
+		return &model.UnsupportedError{What: "the layer " + Name, Missing: "this target's pods have no network namespace to redirect traffic in", Hint: "use the lab"}
+	}
+	sc := &sidecar{pod: pod, role: p.Role, where: where}
+	for _, svc := range l.services {
+		if slices.Contains(svc.Pods, p.Name) && !slices.Contains(sc.ports, svc.TargetPort) {
+			sc.ports = append(sc.ports, svc.TargetPort)
+		}
+	}
+	l.sidecars = append(l.sidecars, sc)
+	return nil
+}
+
+// each does something with all sidecars at once.
+func (l *Layer) each(do func(sc *sidecar) error) error {
+	errs := make([]error, len(l.sidecars))
+	var wg sync.WaitGroup
+	for i, sc := range l.sidecars {
+		wg.Go(func() {
+			if errs[i] = do(sc); errs[i] != nil {
+				errs[i] = fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), errs[i])
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func (l *Layer) start(ctx context.Context, sc *sidecar) (err error) {
+	sc.control = &control{identity: identity(sc.role), services: l.services, ca: l.ca, policy: l.config.Policy}
+	if err = sc.control.listen(ctx, sc.where); err != nil {
+		return err
+	}
+	files, err := credentials(identity(sc.role))
+	if err != nil {
+		return err
+	}
+	sc.process, err = sc.where.Start(ctx, model.Process{
+		Name: Name, Component: model.ComponentSidecar, Files: files, Limits: l.config.Limits(),
+		Command: []string{l.program.Path}, Env: l.environment(sc),
+	})
+	if err != nil {
+		return err
+	}
+	return sc.await(ctx, sc.process.Done())
+}
+
+// await waits until the sidecar is ready: one that a fault has killed may just
+// have been started again, as another process.
+func (sc *sidecar) await(ctx context.Context, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		_, err := sc.ask(ctx, "/ready")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ended:
+			return fmt.Errorf("it ended while starting: %w (its log is in the run folder)", sc.process.Err())
+		case <-ctx.Done():
+			return fmt.Errorf("it was not ready within %s (its log is in the run folder): %w", startTimeout, errors.Join(err, ctx.Err()))
+		case <-tick.C:
+		}
+	}
+}
+
+// redirect sends what is for services' virtual addresses, and what comes in for
+// the pod's ports, to the sidecar. Its own connections go to pods' addresses and
+// to loopback, and so are left alone.
+func (l *Layer) redirect(sc *sidecar) nft.Table {
+	out := nft.Chain{Name: "outbound", Hook: nft.HookOutput}
+	for _, svc := range l.services {
+		match := nft.Match{TCP: true, Destination: netip.PrefixFrom(svc.VIP, svc.VIP.BitLen()), DestinationPort: svc.Port}
+		out.Rules = append(out.Rules, nft.Rule{If: match, Count: true, Do: nft.Redirect(portOutbound), Comment: "to service " + svc.Name})
+	}
+	in := nft.Chain{Name: "inbound", Hook: nft.HookPrerouting, Rules: []nft.Rule{{If: nft.Match{In: "lo"}, Do: nft.Accept(), Comment: "loopback"}}}
+	for _, port := range sc.ports {
+		in.Rules = append(in.Rules, nft.Rule{If: nft.Match{TCP: true, DestinationPort: port}, Count: true, Do: nft.Redirect(portInbound), Comment: "into the pod"})
+	}
+	return nft.Table{Name: table, Chains: []nft.Chain{out, in}}
+}
+
+// remove takes the redirections away last: without them the kernel would not know
+// any more to whom the end of a redirected connection belongs, and wait for it.
+func (l *Layer) remove(ctx context.Context) error {
+	return errors.Join(
+		l.each(func(sc *sidecar) error {
+			if sc.process == nil {
+				return nil
+			}
+			return sc.process.Stop(ctx)
+		}),
+		l.each(func(sc *sidecar) error { return sc.control.close() }),
+		l.each(func(sc *sidecar) error { return proxy.AwaitEnds(ctx, sc.where) }),
+		l.each(func(sc *sidecar) error { return sc.where.InNetwork(func() error { return nft.Delete(table) }) }),
+	)
+}
