@@ -34,6 +34,10 @@ func (l *Layer) Speak(c RouteConfig, overhead int, wire func(ctx context.Context
 		b, err = s.learnRoutes(ctx, c, pathMTU, announced)
 		return err
 	}
+	l.Needs = func() error {
+		_, err := findBIRD(l.Name)
+		return err
+	}
 	l.Learnt = func() (string, error) { return b.routes() }
 	l.More = func(*Site) (model.Ledger, error) { return b.ledger(), nil }
 }
@@ -68,10 +72,11 @@ type speakers struct {
 // learnRoutes replaces the routes to other nodes' pods by those that BIRD on
 // every node learns from the others. pathMTU, if not 0, is entered with them.
 func (s *Site) learnRoutes(ctx context.Context, c RouteConfig, pathMTU int, announced Announced) (*speakers, error) {
-	out := &speakers{config: c, site: s, announced: announced}
-	if err := out.find(); err != nil {
+	program, err := findBIRD(s.Layer)
+	if err != nil {
 		return nil, err
 	}
+	out := &speakers{config: c, site: s, announced: announced, program: program}
 	if err := s.Each(ctx, s.forgetRoutes); err != nil {
 		return nil, err
 	}
@@ -82,7 +87,6 @@ func (s *Site) learnRoutes(ctx context.Context, c RouteConfig, pathMTU int, anno
 		s.endRevived(context.WithoutCancel(ctx))
 		return nil
 	})
-	var err error
 	if out.version, err = out.ask(ctx, s.Nodes[0]); err != nil {
 		return nil, err
 	}
@@ -99,16 +103,15 @@ func (s *Site) learnRoutes(ctx context.Context, c RouteConfig, pathMTU int, anno
 	return out, s.Each(ctx, func(n *Node) error { return out.converged(ctx, n) })
 }
 
-// find looks for BIRD on the search path and where Debian puts it.
-func (b *speakers) find() error {
+// findBIRD looks for the program on the search path and where Debian puts it.
+func findBIRD(layer string) (string, error) {
 	for _, place := range []string{"bird", "/usr/sbin/bird", "/usr/local/sbin/bird"} {
 		if found, err := sys.Look(place); err == nil {
-			b.program = found
-			return nil
+			return found, nil
 		}
 	}
-	return &model.UnsupportedError{
-		What: "the layer " + b.site.Layer + " with routes: " + BGP, Missing: "BIRD is not installed: no program bird",
+	return "", &model.UnsupportedError{
+		What: "the layer " + layer + " with routes: " + BGP, Missing: "BIRD is not installed: no program bird",
 		Hint: "as root: apt-get install bird2, of which no service has to run",
 	}
 }

@@ -26,6 +26,8 @@ type Layer struct {
 	Learnt func() (string, error)
 	// More reads back what only this layer has to tell; nil: nothing.
 	More func(s *Site) (model.Ledger, error)
+	// Needs says what this host lacks for it, before anything is made; nil: nothing.
+	Needs func() error
 	// Form is what traffic between two nodes is carried in; see Claims.
 	Form func(a, b *Node) string
 
@@ -37,6 +39,14 @@ var (
 	_ model.Layer    = (*Layer)(nil)
 	_ model.Observer = (*Layer)(nil)
 )
+
+// Check says, before anything is made, whether the layer can work on this host.
+func (l *Layer) Check(context.Context) error {
+	if l.Needs == nil {
+		return nil
+	}
+	return l.Needs()
+}
 
 // Deploy wires the site.
 func (l *Layer) Deploy(ctx context.Context, s model.Site) (remove func(context.Context) error, err error) {

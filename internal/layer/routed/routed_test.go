@@ -1,6 +1,7 @@
 package routed
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,6 +62,22 @@ func TestConfig(t *testing.T) {
 		_, err := Plugin().New(json.RawMessage(raw))
 		if (err == nil) != (fails == "") || err != nil && !strings.Contains(err.Error(), fails) {
 			t.Errorf("%s: %v; want an error with %q", raw, err, fails)
+		}
+	}
+}
+
+// Without BIRD nothing is begun, and it is said how to get it. Where Debian has
+// put it, it is found without the search path.
+func TestMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	for raw, needs := range map[string]bool{`{}`: false, `{"routes": "bgp"}`: true} {
+		checked, ok := made(t, Plugin(), raw).(interface{ Check(ctx context.Context) error })
+		if !ok {
+			t.Fatal("the layer cannot say what it needs")
+		}
+		err := checked.Check(t.Context())
+		if err != nil && (!needs || !errors.Is(err, model.ErrUnsupported) || !strings.Contains(err.Error(), "apt-get install bird2")) {
+			t.Errorf("%s: %v", raw, err)
 		}
 	}
 }
