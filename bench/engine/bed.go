@@ -29,7 +29,7 @@ type bed struct {
 	serial                 int
 }
 
-func newBed(target *lab.Target) (*bed, error) {
+func newBed(target *lab.Target, congestion string) (*bed, error) {
 	host := target.Host()
 	b := &bed{
 		clientAddr: netip.MustParseAddr("10.0.0.1"), serverAddr: netip.MustParseAddr("10.0.0.2"),
@@ -46,15 +46,21 @@ func newBed(target *lab.Target) (*bed, error) {
 	if b.group, err = groups.Lab(target.ID()); err != nil {
 		return nil, fmt.Errorf("CPU time is read from control groups: %w", err)
 	}
-	return b, b.connect()
+	return b, b.connect(congestion)
 }
 
-func (b *bed) connect() error {
+func (b *bed) connect(congestion string) error {
 	both, err := sys.NewNetnses(2)
 	if err != nil {
 		return err
 	}
 	b.client, b.server = both[0], both[1]
+	if congestion != "" {
+		set := func() error { return sys.WriteSysctl("net/ipv4/tcp_congestion_control", congestion) }
+		if err := errors.Join(b.client.Do(set), b.server.Do(set)); err != nil {
+			return err
+		}
+	}
 	near, err := sys.OpenNet(b.client)
 	if err != nil {
 		return err

@@ -49,6 +49,7 @@ type options struct {
 	seed         uint64
 	require      bool
 	program      string
+	congestion   string
 	out          string
 }
 
@@ -63,6 +64,7 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	f.Uint64Var(&o.seed, "seed", 1, "of the random order within rounds")
 	f.BoolVar(&o.require, "require-peers", false, "fail also where a budget could not be judged because a peer was not found")
 	f.StringVar(&o.program, "windtunnel", "bin/windtunnel", "our own program")
+	f.StringVar(&o.congestion, "congestion", "", "TCP's congestion control in the bed, such as reno; the host's where none is named")
 	f.StringVar(&o.out, "out", "", "file to write the document to, such as docs/engine.md")
 	if err = f.Parse(args); err != nil {
 		return o, err
@@ -105,7 +107,7 @@ func run(args []string, stdio [3]*os.File) (code int, err error) {
 
 // bench is the whole of it, inside the lab.
 func bench(ctx context.Context, o options, target *lab.Target, out, progress io.Writer) (code int, err error) {
-	b, err := newBed(target)
+	b, err := newBed(target, o.congestion)
 	if err != nil {
 		return exitFailed, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -140,6 +141,7 @@ func (r *report) writeMachine(b *strings.Builder) {
 	fmt.Fprintf(b, "| rounds | %d of %s, seed %d |\n", r.options.rounds, r.options.window, r.options.seed)
 	fmt.Fprintf(b, "| stolen time | trials with more than %s stolen were run again: %d times; %d had more in each of %d tries, and the least disturbed counts |\n",
 		perMille(maxStolen), r.figures.repeated, r.figures.disturbed, maxTries)
+	fmt.Fprintf(b, "| TCP congestion control | %s |\n", cmp.Or(r.options.congestion, h.Congestion))
 	for _, t := range r.tools {
 		says := t.says
 		if t.path == "" {

@@ -378,7 +378,8 @@ type Host struct {
 	Cores         int      `json:"cores"`
 	MemoryBytes   uint64   `json:"memory_bytes"`
 	Virtualised   string   `json:"virtualised,omitempty"`
-	Cgroups       string   `json:"cgroups"` // "v1", "v2" or "none: reason"
+	Congestion    string   `json:"tcp_congestion,omitempty"` // TCP's congestion control where nothing asks for another
+	Cgroups       string   `json:"cgroups"`                  // "v1", "v2" or "none: reason"
 	Rootless      bool     `json:"rootless"`
 	GeneratorCPUs []int    `json:"generator_cpus"`
 	OtherCPUs     []int    `json:"other_cpus"`

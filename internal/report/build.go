@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -432,6 +433,7 @@ func provenance(run *store.Run) []Entry {
 		{"CPU", fmt.Sprintf("%s, %d cores", h.CPU, h.Cores)},
 		{"memory", FormatValue(metric.UnitBytes, float64(h.MemoryBytes))},
 		{"virtual machine", orNo(h.Virtualised)},
+		{"TCP congestion control", cmp.Or(h.Congestion, "not known")},
 		{"control groups", h.Cgroups},
 		{"rootless", strconv.FormatBool(h.Rootless)},
 		{"generator's CPUs", fmt.Sprint(h.GeneratorCPUs)},

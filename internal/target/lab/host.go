@@ -2,6 +2,7 @@ package lab
 
 import (
 	"compress/gzip"
+	"fmt"
 	"io"
 	"runtime"
 	"strconv"
@@ -26,6 +27,10 @@ func describeHost(cpus []int, rootless bool) model.Host {
 		CPU: cpuModel(), Cores: len(cpus), MemoryBytes: memTotal(), Rootless: rootless,
 	}
 	h.GeneratorCPUs, h.OtherCPUs = splitCPUs(cpus)
+	h.Congestion = readLine("/proc/sys/net/ipv4/tcp_congestion_control")
+	if usual := "cubic"; h.Congestion != "" && h.Congestion != usual {
+		h.Notes = append(h.Notes, fmt.Sprintf("TCP's congestion control is %s, most hosts have %s: how connections fill a link, recover and share differs", h.Congestion, usual))
+	}
 	if len(cpus) < 2 {
 		h.Notes = append(h.Notes, "one CPU only: the generator shares it with what it measures")
 	} else if len(h.OtherCPUs) == 1 {
