@@ -156,26 +156,26 @@ func TestAnswers(t *testing.T) {
 		if status != q.status {
 			t.Errorf("%s: status %d, want %d", q.what, status, q.status)
 		}
-		m, err := a.message(q.out, "")
-		if err == nil {
-			err = proto.Unmarshal(answer, m)
+		m, failure := a.message(q.out, "")
+		if failure == nil {
+			failure = proto.Unmarshal(answer, m)
 		}
-		if err != nil {
-			t.Errorf("%s: %v", q.what, err)
+		if failure != nil {
+			t.Fatalf("%s: %v", q.what, failure)
 		}
 		if len(m.GetUnknown()) > 0 {
 			t.Errorf("%s: fields that the API does not have", q.what)
 		}
 		var compact bytes.Buffer // protojson spaces at random
-		raw, err := protojson.Marshal(m)
-		if err = errors.Join(err, json.Indent(&compact, raw, "", " ")); err != nil {
-			t.Fatal(err)
+		raw, failure := protojson.Marshal(m)
+		if failure = errors.Join(failure, json.Indent(&compact, raw, "", " ")); failure != nil {
+			t.Fatal(failure)
 		}
 		_, _ = fmt.Fprintf(&got, "%s: status %d\n%s\n", q.what, status, compact.Bytes())
 	}
 	golden := filepath.Join("testdata", "answers.txt")
 	if *update {
-		if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
+		if err = os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

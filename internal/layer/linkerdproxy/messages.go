@@ -42,10 +42,10 @@ const (
 func duration(d time.Duration) message {
 	m := message{}
 	if s := d / time.Second; s > 0 {
-		m = m.number(1, uint64(s)) //nolint:gosec // ours, and positive
+		m = m.number(1, uint64(s))
 	}
 	if n := d % time.Second; n > 0 {
-		m = m.number(2, uint64(n)) //nolint:gosec // ours, and positive
+		m = m.number(2, uint64(n))
 	}
 	return m
 }

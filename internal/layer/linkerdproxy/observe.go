@@ -53,29 +53,14 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	}
 	used := map[string]bool{}
 	for _, sc := range l.sidecars {
-		if err := sc.await(ctx, nil); err != nil {
-			return nil, fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), err)
-		}
-		raw, err := sc.ask(ctx, "/metrics")
-		if err != nil {
-			return nil, fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), err)
-		}
-		c, err := parseMetrics(raw)
+		c, err := sc.read(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), err)
 		}
 		add(model.FactProgram, "linkerd2-proxy "+c.version+", told what to do by Windtunnel", model.SourceConfig)
-		for direction, n := range c.requests {
-			if n > 0 {
-				used[direction] = true
-				add(model.FactLevel, levelHTTP, model.SourceCounters)
-			}
-		}
-		for direction, n := range c.connections {
-			if n > 0 && c.requests[direction] == 0 {
-				used[direction] = true
-				add(model.FactLevel, levelTCP, model.SourceCounters)
-			}
+		for direction, level := range c.levels() {
+			used[direction] = true
+			add(model.FactLevel, level, model.SourceCounters)
 		}
 		for _, peer := range c.peers {
 			add(model.FactPeer, peer, model.SourceCounters)
@@ -91,6 +76,33 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	add("sidecar worker threads", strconv.Itoa(l.config.Concurrency), model.SourceConfig)
 	add("default inbound policy", string(l.config.Policy), model.SourceConfig)
 	return ledger, nil
+}
+
+func (sc *sidecar) read(ctx context.Context) (counters, error) {
+	if err := sc.await(ctx, nil); err != nil {
+		return counters{}, err
+	}
+	raw, err := sc.ask(ctx, "/metrics")
+	if err != nil {
+		return counters{}, err
+	}
+	return parseMetrics(raw)
+}
+
+// levels say of each direction that was used at which level that was.
+func (c counters) levels() map[string]string {
+	all := map[string]string{}
+	for direction, n := range c.connections {
+		if n > 0 {
+			all[direction] = levelTCP
+		}
+	}
+	for direction, n := range c.requests {
+		if n > 0 {
+			all[direction] = levelHTTP
+		}
+	}
+	return all
 }
 
 // counters are what matters of a proxy's metrics. Directions are Linkerd's:

@@ -302,13 +302,21 @@ func (s *stand) pass(r io.Reader, w io.WriteCloser, port uint16) error {
 
 // join copies both ways until either end closes.
 func join(r io.Reader, w io.WriteCloser, up net.Conn) error {
-	done := make(chan error, 2)
-	go func() { _, err := io.Copy(up, r); done <- err }()
-	go func() { _, err := io.Copy(w, up); done <- err }()
-	<-done
-	_ = up.Close()
-	_ = w.Close()
-	<-done
+	var wg sync.WaitGroup
+	var errs [2]error
+	copies := func(i int, to io.WriteCloser, from io.Reader) {
+		_, errs[i] = io.Copy(to, from)
+		_ = up.Close()
+		_ = w.Close()
+	}
+	wg.Go(func() { copies(0, up, r) })
+	wg.Go(func() { copies(1, w, up) })
+	wg.Wait()
+	for _, err := range errs { // that a connection was closed is how it ends
+		if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, syscall.ECONNRESET) {
+			return err
+		}
+	}
 	return nil
 }
 
