@@ -102,6 +102,9 @@ type Config struct {
 	// Start is native or, of sidecars, app-first: what is asked before they are
 	// there fails, and is counted.
 	Start Start `json:"start,omitempty" jsonschema:"enum=native,enum=app-first,default=native"`
+	// Ingress are services that are let in from outside the mesh, by an Envoy at
+	// its edge: clients then have no sidecars.
+	Ingress []string `json:"ingress,omitempty"`
 	// TCP are services that do not speak HTTP.
 	TCP []string `json:"tcp,omitempty"`
 	// Protocol is what kuma is told of all other services; it has to be said.
@@ -187,7 +190,7 @@ func (c Config) outlier(service string) *Outlier {
 }
 
 func (c Config) check() error {
-	errs := []error{c.Profile.Check(), c.Problems(), c.Outlier.check(), c.checkProtocol(), c.checkMode()}
+	errs := []error{c.Profile.Check(), c.Problems(), c.Outlier.check(), c.checkProtocol(), c.checkMode(), c.checkIngress()}
 	if c.MTLS != Strict && c.MTLS != Permissive && c.MTLS != Disabled {
 		errs = append(errs, proxy.Bad("mtls", "is %q; it can be strict, permissive or disabled", c.MTLS))
 	}
@@ -284,7 +287,7 @@ func (c Config) suits(t model.Topology) error {
 	for _, named := range []struct {
 		key   string
 		names []string
-	}{{"cluster_local", c.ClusterLocal}, {"locality_for", c.LocalityFor}, {"tcp", c.TCP}} {
+	}{{"cluster_local", c.ClusterLocal}, {"locality_for", c.LocalityFor}, {"ingress", c.Ingress}, {"tcp", c.TCP}} {
 		for _, name := range named.names {
 			if !services[name] {
 				errs = append(errs, proxy.Bad(named.key, "names the service %q, which the topology does not have", name))

@@ -35,6 +35,9 @@ func Plugin(find func(explicit string) (string, error)) model.Plugin[model.Layer
 			if c.Profile == proxy.Kuma {
 				return kumaLayer{l}, err
 			}
+			if len(c.Ingress) > 0 {
+				return ingressLayer{l}, err
+			}
 			return l, err
 		},
 	}
@@ -50,6 +53,7 @@ type Layer struct {
 	live    live         // for rules
 	traced  bool         // the sidecars log traced requests
 	onWire  bool         // whatever the client sends to a service leaves its node
+	edge    *edge        // nil unless there is an ingress
 	window  *startWindow // nil unless apps are first
 }
 
@@ -93,7 +97,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 		return nil, err
 	}
 	l.mesh.traced = l.traced
-	if err := l.mesh.seeGateways(ctx); err != nil {
+	if err := errors.Join(l.mesh.seeGateways(ctx), l.planEdge(s)); err != nil {
 		return nil, err
 	}
 	l.onWire = apart(s.Topology())
@@ -106,7 +110,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 func (l *Layer) bringUp(ctx context.Context, program string) error {
 	start := func() error { return l.each(func(sc *sidecar) error { return l.start(ctx, sc, program) }) }
 	if l.config.Start != AppFirst {
-		if err := start(); err != nil {
+		if err := errors.Join(start(), l.openEdge(ctx, program)); err != nil {
 			return err
 		}
 		return l.redirect()
@@ -165,7 +169,8 @@ func redirect() nft.Table {
 }
 
 func (l *Layer) remove(ctx context.Context) error {
-	return l.each(func(sc *sidecar) error {
+	sidecars := l.each(func(sc *sidecar) error {
 		return errors.Join(sc.Where.InNetwork(func() error { return nft.Delete(table) }), sc.Stop(ctx))
 	})
+	return errors.Join(l.closeEdge(ctx), sidecars)
 }

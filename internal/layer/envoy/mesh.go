@@ -51,6 +51,9 @@ func (m *mesh) roles() []string {
 	for _, sc := range m.sidecars {
 		all = append(all, sc.role)
 	}
+	if len(m.config.Ingress) > 0 {
+		all = append(all, roleDoor)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -112,6 +115,9 @@ func (m *mesh) findServices(s model.Site) error {
 func (m *mesh) findPods(s model.Site) error {
 	for _, n := range s.Topology().Nodes() {
 		for _, p := range n.Pods {
+			if p.Role == model.RoleClient && len(m.config.Ingress) > 0 {
+				continue // outside the mesh
+			}
 			pod, err := s.Pod(p.Name)
 			if err != nil {
 				return err

@@ -29,9 +29,9 @@ func (l *Layer) Claims() []model.Claim {
 	}
 	claims = append(claims, model.Claim{Layer: Name, Key: model.FactMTLS, Value: "TLSv1.3"})
 	if level == levelHTTP { // at L4 nobody tells the app
-		claims = append(claims, model.Claim{Layer: Name, Key: model.FactPeer, Value: l.mesh.identity("client")})
+		claims = append(claims, model.Claim{Layer: Name, Key: model.FactPeer, Value: l.mesh.identity(l.config.entryRole())})
 	}
-	if l.onWire {
+	if l.onWire && l.edge == nil { // what clients send an ingress is in plaintext
 		claims = append(claims, model.Claim{Layer: Name, Key: model.FactWireProtocol, Value: "TLSv1.3"})
 	}
 	return claims
@@ -59,7 +59,7 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	f := facts{l.program.Facts(Name)}
 	sum := stats{told: map[string]uint64{}}
 	inPath := map[string]bool{}
-	for _, sc := range l.mesh.sidecars {
+	for _, sc := range l.proxies() {
 		st, err := sc.counters(ctx)
 		if err != nil {
 			return nil, err
@@ -176,12 +176,12 @@ func (s *stats) count(what string, n uint64) {
 // Artefacts are the live configurations.
 func (l *Layer) Artefacts(ctx context.Context, _ model.Site) (map[string][]byte, error) {
 	files := map[string][]byte{}
-	for _, sc := range l.mesh.sidecars {
+	for _, sc := range l.proxies() {
 		dump, err := sc.Dump(ctx)
 		if err != nil {
 			return nil, err
 		}
-		files[sc.pod.Name()+".config_dump.json"] = dump
+		files[sc.name()+".config_dump.json"] = dump
 	}
 	return files, nil
 }
