@@ -3,6 +3,7 @@ package feature
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -14,7 +15,7 @@ func of(n int, replies []Reply) string { return fmt.Sprintf("%d of %d", n, len(r
 func sent(s Seen) string {
 	var parts []string
 	for _, replies := range s.Replies {
-		parts = append(parts, fmt.Sprint(len(replies)))
+		parts = append(parts, strconv.Itoa(len(replies)))
 	}
 	return strings.Join(parts, " + ") + " requests"
 }

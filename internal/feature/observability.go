@@ -95,25 +95,7 @@ type span struct {
 }
 
 func traced(s Seen) Result {
-	names := map[string]bool{}
-	for _, one := range s.Replies[0] {
-		names[one.Name] = true
-	}
-	carried, anew, begun := 0, 0, 0
-	for _, pod := range Pods() {
-		for _, one := range s.Got[pod].Requests {
-			trace, parent := traceOf(one)
-			switch {
-			case names[one.Name] && trace == traceID:
-				carried++
-				if parent != parentID {
-					anew++
-				}
-			case !names[one.Name] && trace != "":
-				begun++
-			}
-		}
-	}
+	carried, anew, begun := contexts(s)
 	told := 0
 	for _, body := range s.Got[outsiders()[portSpans]].Bodies {
 		var spans []span
@@ -132,6 +114,32 @@ func traced(s Seen) Result {
 		r.Verdict = Partly
 	}
 	return r
+}
+
+// contexts counts requests of the first burst that came with the client's trace
+// context, those of them with another span than the client's, and requests of
+// the second burst that came with any.
+func contexts(s Seen) (carried, anew, begun int) {
+	first := map[string]bool{}
+	for _, one := range s.Replies[0] {
+		first[one.Name] = true
+	}
+	for _, pod := range Pods() {
+		for _, one := range s.Got[pod].Requests {
+			trace, parent := traceOf(one)
+			if !first[one.Name] && trace != "" {
+				begun++
+			}
+			if !first[one.Name] || trace != traceID {
+				continue
+			}
+			carried++
+			if parent != parentID {
+				anew++
+			}
+		}
+	}
+	return carried, anew, begun
 }
 
 // traceOf is the trace context that a server was sent, by W3C's header or else

@@ -115,20 +115,19 @@ func (b *Bench) apply(ctx context.Context, c Check) (told string, undo func(cont
 
 // look sends what a check asks for, and gathers what was seen.
 func (b *Bench) look(ctx context.Context, c Check) (seen Seen, err error) {
-	if err := errors.Join(b.behave(ctx, c.Behave), b.forget(ctx)); err != nil {
+	if err = errors.Join(b.behave(ctx, c.Behave), b.forget(ctx)); err != nil {
 		return seen, err
 	}
 	before, err := b.counted(ctx, c.Meter)
 	if err != nil {
 		return seen, err
 	}
-	if err := b.hellos(ctx, c, &seen); err != nil {
+	if err = b.hellos(ctx, c, &seen); err != nil {
 		return seen, err
 	}
 	names := make([]string, 0, len(c.Bursts))
 	for i, one := range c.Bursts {
 		var replies []Reply
-		var err error
 		if c.Rotate && i == 0 {
 			replies, seen.Rotated, err = b.rotating(ctx, one)
 		} else {
@@ -141,7 +140,7 @@ func (b *Bench) look(ctx context.Context, c Check) (seen Seen, err error) {
 		seen.Replies = append(seen.Replies, replies)
 	}
 	if c.Rotate {
-		if err := b.hellos(ctx, c, &seen); err != nil {
+		if err = b.hellos(ctx, c, &seen); err != nil {
 			return seen, err
 		}
 	}
@@ -151,7 +150,7 @@ func (b *Bench) look(ctx context.Context, c Check) (seen Seen, err error) {
 		}
 		seen.Counted = minus(seen.Counted, before)
 	}
-	if err := b.receive(ctx, &seen); err != nil {
+	if err = b.receive(ctx, &seen); err != nil {
 		return seen, err
 	}
 	if c.Logs {

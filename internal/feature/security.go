@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -184,7 +185,7 @@ func others(replies []Reply) string {
 	slices.Sort(codes)
 	var text strings.Builder
 	for _, c := range codes {
-		what := fmt.Sprint(c)
+		what := strconv.Itoa(c)
 		if c == 0 {
 			what = "no answer"
 		}

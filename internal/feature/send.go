@@ -54,35 +54,35 @@ func one(ctx context.Context, t *http.Transport, s sending, i int) Reply {
 	defer cancel()
 	r := Reply{Name: fmt.Sprintf("%s-%d", s.Name, i)}
 	began := time.Now()
-	resp, err := ask(ctx, t, s, i, r.Name)
+	err := r.ask(ctx, t, s, i)
 	r.Took = time.Since(began)
 	if err != nil {
 		r.Error = err.Error()
-		return r
 	}
-	r.Status, r.From = resp.StatusCode, resp.Header.Get(headerIs)
 	return r
 }
 
 // ask sends a request and reads the whole answer. Its name is also in the query,
 // which is what access logs show.
-func ask(ctx context.Context, t *http.Transport, s sending, i int, name string) (*http.Response, error) {
+func (r *Reply) ask(ctx context.Context, t *http.Transport, s sending, i int) error {
 	target := s.Targets[i%len(s.Targets)]
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+target.String()+s.Path+"?request="+name, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+target.String()+s.Path+"?request="+r.Name, nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	req.Host = s.Host
-	req.Header.Set(headerSent, name)
+	req.Header.Set(headerSent, r.Name)
 	for k, v := range s.Header {
 		req.Header.Set(k, v)
 	}
 	resp, err := t.RoundTrip(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp, errors.Join(err, resp.Body.Close())
+	if _, err = io.Copy(io.Discard, resp.Body); err == nil {
+		r.Status, r.From = resp.StatusCode, resp.Header.Get(headerIs)
+	}
+	return errors.Join(err, resp.Body.Close())
 }
 
 // shakePatience bounds a handshake.
@@ -99,7 +99,7 @@ func shake(ctx context.Context, h hello) (s Shown) {
 	}
 	defer conn.Close() //nolint:errcheck // nothing was sent that matters
 	client := tls.Client(conn, &tls.Config{
-		MinVersion: h.Versions[0], MaxVersion: h.Versions[1], CipherSuites: h.Ciphers, //nolint:gosec // what old versions get is what is asked
+		MinVersion: h.Versions[0], MaxVersion: h.Versions[1], CipherSuites: h.Ciphers,
 		InsecureSkipVerify: true, //nolint:gosec // whatever is shown is to be told
 		NextProtos:         []string{"istio", "http/1.1"},
 		VerifyConnection: func(state tls.ConnectionState) error {

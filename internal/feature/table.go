@@ -59,8 +59,8 @@ func prove(ctx context.Context, target model.Target, s Stack, checks []Check, pr
 	}
 	for _, check := range checks {
 		progress(s.Name, check.Name)
-		r, err := b.Run(ctx, check)
-		if err != nil {
+		var r Result
+		if r, err = b.Run(ctx, check); err != nil {
 			return c, nil, errors.Join(err, b.lastWords())
 		}
 		results = append(results, r)

@@ -218,10 +218,10 @@ func (l *Layer) ruled(sc *sidecar) (map[string][]byte, error) {
 		return nil, err
 	}
 	var config object
-	if err := json.Unmarshal(static, &config); err != nil {
+	if err = json.Unmarshal(static, &config); err != nil {
 		return nil, fmt.Errorf("reading the sidecar's configuration: %w", err)
 	}
-	if err := l.mesh.follow(config, l.live.rules); err != nil {
+	if err = l.mesh.follow(config, l.live.rules); err != nil {
 		return nil, err
 	}
 	text, err := proxy.Encode(config)

@@ -3,6 +3,7 @@ package envoy
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -17,7 +18,6 @@ const (
 	filterFault  = "envoy.filters.http.fault"
 	messageFault = "envoy.extensions.filters.http.fault.v3.HTTPFault"
 	clusterSpans = "spans"
-	nowhere    = "BlackHoleCluster" // as Istio calls what nothing gets out of
 )
 
 // follow changes a sidecar's configuration, as decoded from JSON, to what it is
@@ -116,8 +116,8 @@ func (m *mesh) followClusters(was any, r model.Rules) (list, error) {
 			o.Errors, o.BaseEjectionTime, o.MaxEjectionPercent = r.Eject.Failures, proxy.Duration(r.Eject.For.String()), 100
 			base["outlier_detection"] = o.envoy()
 		}
-		for name, pods := range r.Subsets {
-			subset, err := m.subset(base, s, name, pods)
+		for _, name := range slices.Sorted(maps.Keys(r.Subsets)) {
+			subset, err := m.subset(base, s, name, r.Subsets[name])
 			if err != nil {
 				return nil, err
 			}
@@ -126,7 +126,7 @@ func (m *mesh) followClusters(was any, r model.Rules) (list, error) {
 		break
 	}
 	if r.Egress != nil {
-		all = append(all, object{"name": nowhere, "type": "STATIC", "connect_timeout": "1s"})
+		all = append(all, object{"name": blackHole, "type": "STATIC", "connect_timeout": "1s"})
 	}
 	if r.Spans.IsValid() {
 		all = append(all, spansCluster(r.Spans))
@@ -194,17 +194,15 @@ func route(base object, rule model.Route) object {
 	}
 	match := object{"prefix": prefix}
 	var headers list
-	for name, value := range rule.Header {
-		headers = append(headers, object{"name": name, "string_match": object{"exact": value}})
+	for _, name := range slices.Sorted(maps.Keys(rule.Header)) {
+		headers = append(headers, object{"name": name, "string_match": object{"exact": rule.Header[name]}})
 	}
 	if len(headers) > 0 {
 		match["headers"] = headers
 	}
-	action := object{}
 	was, _ := base["route"].(object)
-	for k, v := range was {
-		action[k] = v
-	}
+	action := object{}
+	maps.Copy(action, was)
 	cluster, _ := action["cluster"].(string)
 	subset := func(name string) string { return strings.Replace(cluster, "||", "|"+name+"|", 1) }
 	if len(rule.To) > 0 {
@@ -286,7 +284,7 @@ func followEgress(listeners any, e model.Egress) {
 			})
 		}
 		one["filter_chains"] = chains
-		one["default_filter_chain"] = object{"filters": list{proxy.TCPProxy(nowhere, nowhere, nil)}}
+		one["default_filter_chain"] = object{"filters": list{proxy.TCPProxy(blackHole, blackHole, nil)}}
 	}
 }
 
