@@ -19,6 +19,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/driver"
 	"github.com/windtunnel/windtunnel/internal/generator"
 	"github.com/windtunnel/windtunnel/internal/ingest"
+	"github.com/windtunnel/windtunnel/internal/load"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/report"
@@ -147,6 +148,10 @@ func (a *app) protocols() []study.Protocol {
 		all = append(all, study.Protocol{Name: p.Name, Summary: p.Summary, Config: p.Config, Check: func(config json.RawMessage) error {
 			_, err := p.New(config)
 			return err
+		}, Numbers: func(config json.RawMessage) bool {
+			made, err := p.New(config)
+			numbering, ok := made.(load.Numbering)
+			return err == nil && ok && numbering.Numbers()
 		}})
 	}
 	return all

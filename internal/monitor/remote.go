@@ -104,7 +104,7 @@ func writeRequest(points []point, at time.Time) []byte {
 		}
 		var sample []byte
 		sample = protowire.AppendFixed64(protowire.AppendTag(sample, 1, protowire.Fixed64Type), math.Float64bits(p.value))
-		sample = protowire.AppendVarint(protowire.AppendTag(sample, 2, protowire.VarintType), uint64(at.UnixMilli())) //nolint:gosec,mnd // as above
+		sample = protowire.AppendVarint(protowire.AppendTag(sample, 2, protowire.VarintType), uint64(at.UnixMilli())) //nolint:mnd // as above
 		series = protowire.AppendBytes(protowire.AppendTag(series, 2, protowire.BytesType), sample)                   //nolint:mnd // as above
 		request = protowire.AppendBytes(protowire.AppendTag(request, 1, protowire.BytesType), series)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/windtunnel/windtunnel/internal/metric"
@@ -136,6 +137,9 @@ func (b *Breakdown) waterfall(room int) Waterfall {
 			p.Name, FormatValue(metric.UnitSeconds, p.AtMedian), b.share(p.AtMedian), b.bar(p, room), maybe(p.P50), maybe(p.P99),
 		})
 	}
+	if !slices.ContainsFunc(b.Parts, func(p BreakdownPart) bool { return p.P99 != nil }) {
+		w.Order = w.Order[:5] // too few requests for any
+	}
 	w.Rows = append(w.Rows, []string{"all of it", FormatValue(metric.UnitSeconds, b.AtMedian), b.share(b.AtMedian), "", maybe(b.P50), maybe(b.P99)})
 	w.Notes = b.Notes
 	return w
@@ -179,17 +183,24 @@ func (b *Breakdown) bar(p BreakdownPart, room int) string {
 }
 
 func (b *Breakdown) notes() []string {
-	var dark, medians float64
+	var medians float64
+	sums := map[model.PartKind]float64{}
 	for _, p := range b.Parts {
-		if p.Kind == string(model.PartUnexplained) {
-			dark += p.AtMedian
-		}
+		sums[model.PartKind(p.Kind)] += p.AtMedian
 		if p.P50 != nil {
 			medians += *p.P50
 		}
 	}
-	var notes []string
-	if dark != 0 {
+	var parts, notes []string
+	for _, kind := range []model.PartKind{model.PartProxy, model.PartNetwork, model.PartApp} {
+		if sum, passed := sums[kind]; passed {
+			parts = append(parts, fmt.Sprintf("%s %s (%s)", kind, FormatValue(metric.UnitSeconds, sum), b.share(sum)))
+		}
+	}
+	if len(b.Parts) > len(parts) { // else it is the table once more
+		notes = append(notes, "In sum: "+strings.Join(parts, ", ")+".")
+	}
+	if dark := sums[model.PartUnexplained]; dark != 0 {
 		notes = append(notes, fmt.Sprintf("Unexplained: %s, %s. No stamp says how much of it is kernel, loopback, redirection or waiting for a CPU.",
 			FormatValue(metric.UnitSeconds, dark), b.share(dark)))
 	}

@@ -25,7 +25,9 @@ func broken(trial model.Trial) model.Outcome {
 	}
 	const requests = 1000
 	b := &model.Breakdown{Traced: requests + 2, Parts: []model.Part{
-		{Kind: model.PartUnexplained, Name: "between"}, {Kind: model.PartProxy, Name: "proxy|here"}, {Kind: model.PartApp, Name: "app"},
+		{Kind: model.PartUnexplained, Name: "between"},
+		{Kind: model.PartProxy, Name: "proxy|here"},
+		{Kind: model.PartApp, Name: "app"},
 		{Kind: model.PartNetwork, Name: "seldom"},
 	}}
 	us := time.Microsecond.Nanoseconds()

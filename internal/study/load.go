@@ -96,11 +96,23 @@ func (b *builder) breakdown(l model.Load, path string) {
 		b.reject(at, "is zero: leave it out, or say how long requests are traced, such as 5s")
 	case l.Driver != "":
 		b.reject(at, "needs our own engine: an outside tool does not number its requests")
+	case !b.numbers(l):
+		b.reject(at, fmt.Sprintf("needs a protocol whose requests can be numbered, such as http1, and no %s header of the load's own", model.HeaderRequestID))
 	case l.Search != nil:
 		b.reject(at, "needs a rate: break down another load, at a share of what this one finds")
 	case len(l.Pattern.Segments) > 0 || len(l.Pattern.Times) > 0:
 		b.reject(at, "needs a rate that does not change: it is measured in a window of another length")
 	}
+}
+
+// numbers says whether a load's requests can carry a number.
+func (b *builder) numbers(l model.Load) bool {
+	for _, p := range b.known.Protocols {
+		if p.Name == l.Protocol {
+			return p.Numbers != nil && p.Numbers(l.Config)
+		}
+	}
+	return true // an unknown protocol is reported as such
 }
 
 // arrival checks that the keys fit the model: a rate is given if and only if

@@ -55,9 +55,10 @@ func TestLoadModels(t *testing.T) {
 		text string
 		want []model.Load
 	}{
-		"constant": {"model: open, rate: 1000/s", []model.Load{open}},
-		"poisson":  {"model: open, rate: 1000, arrivals: poisson", with(open, func(l *model.Load) { l.Pattern.Poisson = true })},
-		"bursts":   {"model: open, rate: 1000/s, burst: 50", with(open, func(l *model.Load) { l.Pattern.Burst = 50 })},
+		"constant":  {"model: open, rate: 1000/s", []model.Load{open}},
+		"breakdown": {"model: open, rate: 1000/s, breakdown: 5s", with(open, func(l *model.Load) { l.Breakdown = 5 * time.Second })},
+		"poisson":   {"model: open, rate: 1000, arrivals: poisson", with(open, func(l *model.Load) { l.Pattern.Poisson = true })},
+		"bursts":    {"model: open, rate: 1000/s, burst: 50", with(open, func(l *model.Load) { l.Pattern.Burst = 50 })},
 		"ramp": {"model: open, rate: {from: 100/s, to: 2000/s}", with(open, func(l *model.Load) {
 			l.Rate, l.Pattern.Segments = 1050, []model.Segment{{From: 100, To: 2000, Duration: 10 * time.Second}}
 		})},
@@ -191,6 +192,11 @@ func TestLoadProblems(t *testing.T) {
 		"absolute":        {"model: closed, tls: {ca: {file: /etc/passwd}}", "is not below the study's folder"},
 		"large":           {"model: closed, body: {file: large.txt}", "has more than 1048576 bytes"},
 		"binary header":   {"model: closed, headers: {A: {file: body.bin}}", "loads[0].headers.A: file body.bin is not UTF-8 text"},
+		"breakdown":       {"model: closed, breakdown: 0s", "loads[0].breakdown: is zero"},
+		"broken ramp":     {"model: open, rate: {from: 1/s, to: 5/s}, breakdown: 1s", "loads[0].breakdown: needs a rate that does not change"},
+		"broken search":   {"model: open, rate: {highest: success > 99%}, breakdown: 1s", "loads[0].breakdown: needs a rate: break down another load"},
+		"broken driver":   {"model: closed, driver: fortio, breakdown: 1s", "loads[0].breakdown: needs our own engine"},
+		"broken header":   {"model: closed, headers: {X-Request-Id: mine}, breakdown: 1s", "loads[0].breakdown: needs a protocol whose requests can be numbered"},
 		"binary CA":       {"model: closed, tls: {ca: {file: body.bin}}", "loads[0].tls.ca: file body.bin is not UTF-8 text"},
 	}
 	for name, test := range tests {

@@ -46,6 +46,9 @@ type Protocol struct {
 	Config        any
 	// Check reads a load's configuration of the protocol.
 	Check func(config json.RawMessage) error
+	// Numbers says whether requests can carry a number, by which they are traced;
+	// nil: none can.
+	Numbers func(config json.RawMessage) bool
 }
 
 // Parse reads a study file. name is the file's name for error messages only.

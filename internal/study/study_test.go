@@ -84,7 +84,7 @@ func catalog() Known {
 				err = errors.Join(&model.ConfigError{Key: "path", Text: "is no path"}, &model.ConfigError{Key: "headers.a", Text: "is no header"})
 			}
 			return err
-		}}},
+		}, Numbers: func(c json.RawMessage) bool { return !strings.Contains(string(c), "X-Request-Id") }}},
 		Targets: []string{"lab", "kube"},
 		Metrics: []string{
 			"response.p50", "response.p90", "response.p99", "response.p99.9", "response.mean", "service.p50", "service.p99", "rate", "rate.highest", "goodput", "loss", "cpu.gbit.total",

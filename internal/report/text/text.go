@@ -148,7 +148,7 @@ func strips(b *strings.Builder, m *report.Model) {
 
 // waterfalls are where the time goes.
 func waterfalls(b *strings.Builder, m *report.Model) {
-	const bar = 30
+	const bar = 20
 	for _, w := range report.Waterfalls(m, bar) {
 		b.WriteByte('\n')
 		say(b, w.Title)
