@@ -154,6 +154,9 @@ func (l *Layer) takes(r model.Rules) error {
 	if err != nil {
 		return err
 	}
+	if len(l.config.Ingress) > 0 {
+		return &model.UnsupportedError{What: what, Missing: "clients have no sidecars to follow them, and the ingress takes none"}
+	}
 	l7 := len(r.Routes) > 0 || len(r.Allow)+len(r.Deny) > 0 || r.Ingress != nil || r.Log || r.Spans.IsValid()
 	if l7 && !s.http {
 		return &model.UnsupportedError{What: what, Missing: "the sidecars proxy " + s.Name + " at L4, and do not see its requests"}

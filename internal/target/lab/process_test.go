@@ -110,6 +110,42 @@ func TestProcessHasFilesEnvironmentAndLog(t *testing.T) {
 	}
 }
 
+// A file is replaced at once and whole, and goes with the others.
+func TestReplacedFile(t *testing.T) {
+	t.Parallel()
+	site := labtest.TwoNodes(t)
+	with := start(t, site, "server-0", model.Process{Name: "cat", Command: []string{"{self}", "cat"}, Piped: true, Files: map[string][]byte{"f": []byte("old")}})
+	w, ok := with.(model.Rewriter)
+	if !ok {
+		t.Fatalf("%T cannot replace files", with)
+	}
+	if err := w.WriteFile("f", []byte("new, in {dir}")); err != nil {
+		t.Fatal(err)
+	}
+	finisher, _ := with.(model.Finisher)
+	text, err := finisher.ReadFile("f", 1000)
+	dir, found := strings.CutPrefix(string(text), "new, in ")
+	if err != nil || !found || !filepath.IsAbs(dir) {
+		t.Errorf("%q, %v", text, err)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("%v, %v", files, err)
+	}
+	if err := w.WriteFile("../f", nil); err == nil {
+		t.Error("a file outside the folder was written")
+	}
+	if err := with.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := w.WriteFile("f", nil); err == nil {
+		t.Error("a file was written after the process had ended")
+	}
+	without := start(t, site, "server-0", model.Process{Name: "cat2", Command: []string{"{self}", "cat"}, Piped: true})
+	if w, _ := without.(model.Rewriter); w.WriteFile("f", nil) == nil {
+		t.Error("a process without a folder has a file")
+	}
+}
+
 func TestPipedProcess(t *testing.T) {
 	t.Parallel()
 	site := labtest.TwoNodes(t)
