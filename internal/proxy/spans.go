@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,7 +30,8 @@ func LogSpans(listeners any) {
 	switch v := listeners.(type) {
 	case Object:
 		if kind, _ := v["@type"].(string); strings.HasSuffix(kind, ".HttpConnectionManager") {
-			v["access_log"] = List{spanLog(v["stat_prefix"])}
+			logs, _ := v["access_log"].(List) // those that the layer has anyway
+			v["access_log"] = append(slices.Clip(logs), spanLog(v["stat_prefix"]))
 		}
 		for _, inner := range v {
 			LogSpans(inner)
