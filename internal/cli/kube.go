@@ -120,6 +120,11 @@ func (a *app) checkKube(s model.Study) error {
 			})
 		}
 	}
+	if s.Limited() {
+		errs = append(errs, &model.UnsupportedError{
+			What: "limits of components on the target kube", Missing: "they are set on this host's control groups", Hint: "run the study with --target lab",
+		})
+	}
 	if len(s.Faults) > 0 {
 		errs = append(errs, &model.UnsupportedError{
 			What: "faults on the target kube", Missing: "harms are done to this host's namespaces and processes", Hint: "run the study with --target lab",

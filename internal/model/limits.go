@@ -51,6 +51,12 @@ func (s Study) LimitsOf(variant, load string) ComponentLimits {
 	return all
 }
 
+// Limited says whether anything of the study has limits.
+func (s Study) Limited() bool {
+	return len(s.Limits) > 0 || slices.ContainsFunc(s.Variants, func(v Variant) bool { return len(v.Limits) > 0 }) ||
+		slices.ContainsFunc(s.Loads, func(l Load) bool { return len(l.Limits) > 0 })
+}
+
 // add takes over what is said; what is not stays as it is.
 func (c ComponentLimits) add(said ComponentLimits) {
 	for component, l := range said {

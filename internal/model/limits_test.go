@@ -31,6 +31,14 @@ func TestLimitsOf(t *testing.T) {
 	if got := (Study{Variants: s.Variants[:1], Loads: s.Loads[:1]}).LimitsOf("free", "steady"); len(got) != 0 {
 		t.Errorf("no limits are %v", got)
 	}
+	for _, limited := range []Study{s, {Variants: s.Variants}, {Loads: s.Loads}} {
+		if !limited.Limited() {
+			t.Errorf("%+v has limits", limited)
+		}
+	}
+	if (Study{Variants: s.Variants[:1], Loads: s.Loads[:1]}).Limited() {
+		t.Error("no limits are some")
+	}
 	if s.Limits[ComponentApp].CPU != 1 {
 		t.Error("looking them up has changed them")
 	}
