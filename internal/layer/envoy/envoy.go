@@ -141,7 +141,7 @@ func (l *Layer) start(ctx context.Context, sc *sidecar, program string) error {
 	if err != nil {
 		return err
 	}
-	spec, err := l.changeable(proxy.Spec{
+	spec, err := l.live.changeable(proxy.Spec{
 		Name: Name, Component: model.ComponentSidecar, Program: program, Concurrency: l.config.Concurrency, Limits: l.config.Limits(), Files: files,
 		Args: l.flags(),
 	})

@@ -76,10 +76,10 @@ func TestSplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string][]string{
-		"envoy.json":  {`"lds_config"`, `"cds_config"`, `"{dir}/lds.json"`, `"admin"`},
-		fileListeners: {`"version_info": "7"`, "envoy.config.listener.v3.Listener", "virtualInbound", "virtualOutbound", `"{dir}/sds.json"`},
-		fileClusters:  {`"version_info": "7"`, "envoy.config.cluster.v3.Cluster", "inbound|server", `"{dir}/sds.json"`},
-		fileSecret:    {`"version_info": "7"`, "{dir}/cert.pem", "{dir}/key.pem"},
+		"envoy.json":    {`"lds_config"`, `"cds_config"`, `"{dir}/lds.json"`, `"admin"`},
+		fileListeners:   {`"version_info": "7"`, "envoy.config.listener.v3.Listener", "virtualInbound", "virtualOutbound", `"{dir}/sds-cert.json"`},
+		fileClusters:    {`"version_info": "7"`, "envoy.config.cluster.v3.Cluster", "inbound|server", `"{dir}/sds-cert.json"`},
+		"sds-cert.json": {`"version_info": "7"`, "{dir}/cert.pem", "{dir}/key.pem"},
 	} {
 		for _, w := range want {
 			if !strings.Contains(string(files[name]), w) {
@@ -112,7 +112,7 @@ func TestFollowed(t *testing.T) {
 		"refused":       {fileListeners, listeners + "listener_manager.lds.update_rejected: 1\n", 3, false, true},
 		"other refused": {fileListeners, listeners + "cluster_manager.cds.update_rejected: 1\n", 3, true, false},
 	} {
-		if done, err := followed(c.file, c.version)([]byte(c.stats)); done != c.done || (err != nil) != c.bad {
+		if done, err := followed(c.file, c.version, 0)([]byte(c.stats)); done != c.done || (err != nil) != c.bad {
 			t.Errorf("%s: %t, %v", name, done, err)
 		}
 	}
