@@ -39,10 +39,11 @@ func TestIngress(t *testing.T) {
 	if want := netip.MustParseAddrPort("172.18.0.3:15100"); len(front) != 1 || front[0] != want {
 		t.Fatalf("the ingress is at %v, want %v", front, want)
 	}
-	if told, err := get(dial(t, site, front[0], 0)); err != nil || !strings.HasSuffix(told, "URI=spiffe://windtunnel.local/ns/default/sa/ingress") || strings.Contains(told, "forged") {
+	told, err := get(dial(t, site, front[0], 0))
+	if err != nil || !strings.HasSuffix(told, "URI=spiffe://windtunnel.local/ns/default/sa/ingress") || strings.Contains(told, "forged") {
 		t.Errorf("through the ingress: told %q, %v", told, err)
 	}
-	if told, err := get(dial(t, site, pod, 0)); err == nil || isTimeout(err) {
+	if told, err = get(dial(t, site, pod, 0)); err == nil || isTimeout(err) {
 		t.Errorf("past the ingress: told %q, %v", told, err)
 	}
 	facts := labtest.Observed(t, site, l, model.FactPeer)
