@@ -8,7 +8,9 @@ package breakdown
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
@@ -34,7 +36,7 @@ func Of(t *model.Traced, spans []model.Span, from, way string) *model.Breakdown 
 		if len(spans) > 0 {
 			b.request(t.Service[i], byRequest[number])
 		} else {
-			b.direct(t.Service[i], t.App[i])
+			b.direct(t, i)
 		}
 		if b.whole {
 			b.keep(t.Service[i])
@@ -92,14 +94,50 @@ func (b *builder) add(kind model.PartKind, name, service string, took int64) {
 	b.parts = append(b.parts, part{k, took})
 }
 
-// direct is a request that nothing on the way has recorded.
-func (b *builder) direct(service, app int64) {
+// direct is a request that nothing on the way has recorded. An app of several
+// services tells more.
+func (b *builder) direct(t *model.Traced, i int) {
+	service, app := t.Service[i], t.App[i]
 	if app == model.NoTime {
 		b.add(model.PartUnexplained, b.way+", and app", "", service)
 		return
 	}
 	b.add(model.PartNetwork, b.way, "", service-app)
-	b.add(model.PartApp, "app", "", app)
+	var told []model.Timed
+	if i < len(t.Told) {
+		told = model.Timings(t.Told[i])
+	}
+	if len(told) == 0 {
+		b.add(model.PartApp, "app", "", app)
+		return
+	}
+	for _, part := range told {
+		app -= b.told(part)
+	}
+	if app != 0 { // rounding, and what the app says that is not understood
+		b.add(model.PartUnexplained, "what the app does not tell apart", "", app)
+	}
+}
+
+// told adds a part that the app tells, and returns how long it took.
+func (b *builder) told(t model.Timed) int64 {
+	kinds := []struct {
+		suffix string
+		kind   model.PartKind
+		name   string
+		sign   int64
+	}{
+		{model.TimingOwn, model.PartApp, "%s: app", 1},
+		{model.TimingWay, model.PartNetwork, "network to %s", 1},
+		{model.TimingParallel, model.PartParallel, "%s: asks at the same time", -1},
+	}
+	for _, k := range kinds {
+		if service, ok := strings.CutSuffix(t.Name, k.suffix); ok {
+			b.add(k.kind, fmt.Sprintf(k.name, service), service, k.sign*t.Took)
+			return k.sign * t.Took
+		}
+	}
+	return 0
 }
 
 // request follows one request from the generator's proxy on.

@@ -131,3 +131,19 @@ func TestPartsAddUp(t *testing.T) {
 		}
 	}
 }
+
+// Without proxies, what an app of several services tells is all there is.
+func TestAppsThatTell(t *testing.T) {
+	t.Parallel()
+	const told = "app;dur=0.000060, front.app;dur=0.000020, front.parallel;dur=0.000005, a.network;dur=0.000010, a.app;dur=0.000030, odd;dur=0.000002"
+	b := breakdown.Of(&model.Traced{Number: []uint64{1, 2}, Service: []int64{100, 90}, App: []int64{60, 30}, Told: []string{told}}, nil, "client", "network")
+	want := []map[string]int64{{
+		"network network": 40, "app front: app": 20, "parallel front: asks at the same time": -5, "network network to a": 10, "app a: app": 30,
+		"unexplained what the app does not tell apart": 5,
+	}, {"network network": 60, "app app": 30}}
+	for i := range want {
+		if diff := cmp.Diff(want[i], parts(b, i)); diff != "" {
+			t.Errorf("request %d: %s", i, diff)
+		}
+	}
+}

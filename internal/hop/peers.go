@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 // Pool bounds the connections that a server keeps to one service. Of those
@@ -184,6 +186,7 @@ func (e *Exchange) once(ctx context.Context, c Call) Result {
 			r.Header.Set(name, v)
 		}
 	}
+	from := time.Now()
 	resp, err := e.peers.clients[c.Service].Do(r)
 	if err != nil {
 		return Result{Err: why(err)}
@@ -193,6 +196,7 @@ func (e *Exchange) once(ctx context.Context, c Call) Result {
 	if err != nil {
 		return Result{Err: fmt.Errorf("reading the answer: %w", err)}
 	}
+	e.note(asked{c.Service, from, time.Now(), resp.Header.Get(model.HeaderTiming)})
 	a := Answer{Status: resp.StatusCode, Type: resp.Header.Get("Content-Type"), Body: body, Header: resp.Header}
 	return Result{Answer: a, hops: resp.Header.Get(HeaderHops)}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/impair"
@@ -41,8 +42,11 @@ type Exchange struct {
 	Request *http.Request
 	Body    []byte
 
-	peers *Peers
-	hops  []string
+	peers  *Peers
+	hops   []string
+	traced bool
+	mu     sync.Mutex // guards asked
+	asked  []asked
 }
 
 // Hop adds who was asked, and whom that has asked.
@@ -110,11 +114,12 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e := &Exchange{Request: r, Body: body, peers: h.peers}
+	_, e.traced = model.TracedNumber(r.Header.Get(model.HeaderRequestID))
 	a := h.answer(r.Context(), e)
 	to.Set(HeaderHops, strings.Join(append([]string{h.job.Identity}, e.hops...), ","))
 	maps.Copy(to, a.Header)
-	if _, ok := model.TracedNumber(r.Header.Get(model.HeaderRequestID)); ok {
-		to.Set(model.HeaderTiming, string(model.AppendTiming(nil, time.Since(began).Nanoseconds())))
+	if e.traced {
+		to.Set(model.HeaderTiming, e.timing(h.job.Service, began, time.Now()))
 	}
 	if a.Type == "" {
 		a.Type = "text/plain; charset=utf-8"

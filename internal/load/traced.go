@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -36,6 +37,7 @@ type numbered struct {
 
 	number      []uint64
 	service, of []int64
+	told        []string // where the app tells more than one thing
 }
 
 // newNumbered starts a worker's numbers where no other's are.
@@ -74,22 +76,33 @@ func (t *numbered) success(number uint64, service int64, header []byte) {
 	if t == nil || number == 0 || len(t.number) == cap(t.number) {
 		return
 	}
-	t.number, t.service, t.of = append(t.number, number), append(t.service, service), append(t.of, timing(header))
+	told := timing(header)
+	t.number, t.service, t.of = append(t.number, number), append(t.service, service), append(t.of, model.Timing(told))
+	if strings.Contains(told, ",") {
+		for len(t.told) < len(t.of)-1 {
+			t.told = append(t.told, "")
+		}
+		t.told = append(t.told, told)
+	}
 }
 
 func (t *numbered) export() *model.Traced {
-	return &model.Traced{Number: t.number, Service: t.service, App: t.of}
+	for len(t.told) > 0 && len(t.told) < len(t.of) {
+		t.told = append(t.told, "")
+	}
+	return &model.Traced{Number: t.number, Service: t.service, App: t.of, Told: t.told}
 }
 
-// timing finds what the app has spent in the header of an answer in text.
-func timing(header []byte) int64 {
+// timing finds what the app has spent in the header of an answer in text. It
+// allocates, of traced requests only.
+func timing(header []byte) string {
 	for line := range bytes.Lines(header) {
 		name, value, ok := bytes.Cut(line, []byte(":"))
 		if ok && bytes.EqualFold(name, []byte(model.HeaderTiming)) {
-			return model.Timing(string(value)) // allocates, of traced requests only
+			return string(bytes.TrimSpace(value))
 		}
 	}
-	return model.NoTime
+	return ""
 }
 
 // AppendRequestID appends the request id of a number.

@@ -55,6 +55,8 @@ type Traced struct {
 	Service []int64  `json:"service_ns"`
 	// App is what the app said that it had spent; NoTime: it did not say.
 	App []int64 `json:"app_ns"`
+	// Told is all that the app said (see HeaderTiming), where it told the parts of it.
+	Told []string `json:"told,omitempty"`
 }
 
 // AddTraced adds the requests that another worker has traced.
@@ -68,7 +70,11 @@ func (r *LoadResult) AddTraced(t *Traced) {
 func (t *Traced) merge(o *Traced) {
 	t.Number = append(t.Number, o.Number...)
 	t.Service = append(t.Service, o.Service...)
+	for told := len(t.Told)+len(o.Told) > 0; told && len(t.Told) < len(t.App); {
+		t.Told = append(t.Told, "")
+	}
 	t.App = append(t.App, o.App...)
+	t.Told = append(t.Told, o.Told...)
 }
 
 // Span is what a proxy has recorded of a traced request.
@@ -119,26 +125,58 @@ func TracedNumber(id string) (uint64, bool) {
 	return n, err == nil && n > 0
 }
 
-// timingApp is the metric of HeaderTiming that is the app's own; its duration is
-// in milliseconds.
-const timingApp = "app;dur="
+// Metrics of HeaderTiming. TimingApp is the first, all that the app has spent on
+// the request, with whom it has asked; in milliseconds, as that header has it. An
+// app of several services may tell the parts of it after that, by service.
+const (
+	TimingApp      = "app"
+	TimingOwn      = ".app"      // of a service: without whom it has asked
+	TimingWay      = ".network"  // to a service: the call without what that says it has spent
+	TimingParallel = ".parallel" // of a service: calls at the same time as others
+)
 
-// AppendTiming appends the value of HeaderTiming that says what an app has spent.
-func AppendTiming(dst []byte, nanoseconds int64) []byte {
+const duration = ";dur="
+
+// AppendTiming appends one metric of HeaderTiming.
+func AppendTiming(dst []byte, name string, nanoseconds int64) []byte {
 	const perMillisecond, digits = 1e6, 6
-	return strconv.AppendFloat(append(dst, timingApp...), float64(nanoseconds)/perMillisecond, 'f', digits, 64)
+	return strconv.AppendFloat(append(append(dst, name...), duration...), float64(nanoseconds)/perMillisecond, 'f', digits, 64)
 }
 
-// Timing reads what AppendTiming has written; NoTime: it is something else.
+// Timing reads what an app says that it has spent; NoTime: it does not say.
 func Timing(value string) int64 {
+	first, _, _ := strings.Cut(value, ",")
+	if t := timed(first); t.Name == TimingApp {
+		return t.Took
+	}
+	return NoTime
+}
+
+// Timed is a metric of HeaderTiming.
+type Timed struct {
+	Name string
+	Took int64 // nanoseconds
+}
+
+// Timings reads the parts after the first metric.
+func Timings(value string) []Timed {
+	_, rest, _ := strings.Cut(value, ",")
+	var all []Timed
+	for text := range strings.SplitSeq(rest, ",") {
+		if t := timed(text); t.Name != "" {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// timed reads one metric; without a name: it is none of ours.
+func timed(text string) Timed {
 	const perMillisecond, mostMilliseconds = 1e6, 1e9
-	rest, ok := strings.CutPrefix(strings.TrimSpace(value), timingApp)
-	if !ok {
-		return NoTime
-	}
-	ms, err := strconv.ParseFloat(rest, 64)
+	name, number, _ := strings.Cut(strings.TrimSpace(text), duration)
+	ms, err := strconv.ParseFloat(number, 64)
 	if err != nil || !(ms >= 0 && ms < mostMilliseconds) {
-		return NoTime
+		return Timed{}
 	}
-	return int64(ms*perMillisecond + 0.5) //nolint:mnd // rounds
+	return Timed{name, int64(ms*perMillisecond + 0.5)} //nolint:mnd // rounds
 }

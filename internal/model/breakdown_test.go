@@ -2,6 +2,7 @@ package model_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -26,7 +27,7 @@ func TestTracedNumber(t *testing.T) {
 func TestTiming(t *testing.T) {
 	t.Parallel()
 	for _, ns := range []int64{0, 1, 1234, 5_000_000_000} {
-		if got := model.Timing(string(model.AppendTiming(nil, ns))); got != ns {
+		if got := model.Timing(string(model.AppendTiming(nil, model.TimingApp, ns))); got != ns {
 			t.Errorf("%d ns came back as %d", ns, got)
 		}
 	}
@@ -37,10 +38,41 @@ func TestTiming(t *testing.T) {
 	}
 }
 
+func TestTimings(t *testing.T) {
+	t.Parallel()
+	const value = "app;dur=2, front.app;dur=1,a.network;dur=0.25, bad, worse;dur=x"
+	if got := model.Timing(value); got != 2_000_000 {
+		t.Errorf("all of it is %d", got)
+	}
+	got := model.Timings(value)
+	if len(got) != 2 || got[0] != (model.Timed{Name: "front.app", Took: 1_000_000}) || got[1] != (model.Timed{Name: "a.network", Took: 250_000}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Apps that told parts and apps that did not stay apart when they are merged.
+func TestTracedMerge(t *testing.T) {
+	t.Parallel()
+	var r model.LoadResult
+	r.AddTraced(&model.Traced{Number: []uint64{1}, Service: []int64{5}, App: []int64{2}})
+	r.AddTraced(&model.Traced{Number: []uint64{2}, Service: []int64{6}, App: []int64{3}, Told: []string{"x"}})
+	r.AddTraced(&model.Traced{Number: []uint64{3}, Service: []int64{7}, App: []int64{4}})
+	r.AddTraced(&model.Traced{Number: []uint64{4}, Service: []int64{8}, App: []int64{5}, Told: []string{"y"}})
+	if got := strings.Join(r.Traced.Told, "|"); got != "|x||y" || len(r.Traced.App) != 4 {
+		t.Errorf("%q of %+v", got, r.Traced)
+	}
+}
+
 func FuzzTiming(f *testing.F) {
 	f.Add("app;dur=0.5")
 	f.Add("app;dur=-0")
+	f.Add("app;dur=2, a.app;dur=1, b.network;dur=0.5")
 	f.Fuzz(func(t *testing.T, value string) {
+		for _, part := range model.Timings(value) {
+			if part.Took < 0 || part.Name == "" {
+				t.Errorf("%q was read as %+v", value, part)
+			}
+		}
 		if got := model.Timing(value); got < 0 && got != model.NoTime {
 			t.Errorf("%q was read as %d", value, got)
 		}

@@ -86,7 +86,7 @@ func (h *http1) head(status int, size int64, r *request) []byte {
 	}
 	if !r.traced.IsZero() {
 		b = append(append(b, model.HeaderTiming...), ": "...)
-		b = append(model.AppendTiming(b, time.Since(r.traced).Nanoseconds()), "\r\n"...)
+		b = append(model.AppendTiming(b, model.TimingApp, time.Since(r.traced).Nanoseconds()), "\r\n"...)
 	}
 	return append(b, "\r\n"...)
 }

@@ -220,7 +220,7 @@ func (s *server) answerHTTP2(w http.ResponseWriter, r *http.Request) {
 		h.Set(headerPeer, peer)
 	}
 	if _, ok := model.TracedNumber(r.Header.Get(model.HeaderRequestID)); ok {
-		h.Set(model.HeaderTiming, string(model.AppendTiming(nil, time.Since(began).Nanoseconds())))
+		h.Set(model.HeaderTiming, string(model.AppendTiming(nil, model.TimingApp, time.Since(began).Nanoseconds())))
 	}
 	w.WriteHeader(c.status)
 	if r.Method != http.MethodHead {
