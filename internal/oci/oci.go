@@ -10,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +25,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/windtunnel/windtunnel/internal/model"
-	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // Source names a program in an image, as studies do.
@@ -87,8 +88,22 @@ func Usual() (Cache, error) {
 	if err != nil {
 		return Cache{}, fmt.Errorf("looking for a folder to keep programs of images in: %w (set $XDG_CACHE_HOME or $HOME)", err)
 	}
-	_, inside := sys.Inside()
-	return Cache{Dir: filepath.Join(dir, "windtunnel", "images"), Offline: inside}, nil
+	alone, err := alone()
+	return Cache{Dir: filepath.Join(dir, "windtunnel", "images"), Offline: alone}, err
+}
+
+// alone says whether this process is where no registry can be: process 1 of a
+// place that has no network but loopback, as the lab is to its runner.
+func alone() (bool, error) {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return false, fmt.Errorf("looking for a network to get images by: %w", err)
+	}
+	beyond := func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && !n.IP.IsLoopback()
+	}
+	return os.Getpid() == 1 && !slices.ContainsFunc(addrs, beyond), nil
 }
 
 // patience is how long an image may take to arrive.
