@@ -66,7 +66,7 @@ func layers() map[string][]string {
 		"internal/sample/":    {"internal/model", "internal/hist", "internal/sys", "internal/sys/"},
 		"internal/podside":    {"internal/sys"},
 		"internal/image":      {},
-		"internal/oci":        {"internal/model", "internal/sys"},
+		"internal/oci":        {"internal/model"},
 		"internal/target/":    {"internal/podside", "internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
 		"internal/network":    {"internal/model", "internal/sys", "internal/sys/"},
 		"internal/across":     {"internal/model"},
