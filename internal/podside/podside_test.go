@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,5 +192,34 @@ func TestGroupsOfBothVersions(t *testing.T) {
 	}
 	if _, err := findGroup(t.TempDir()); err == nil {
 		t.Error("a group where there is none")
+	}
+}
+
+// A proxy's admin interface is asked on the pod's own loopback, and nothing else.
+func TestGet(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/config_dump" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte("{}"))
+	}))
+	t.Cleanup(server.Close)
+	var out bytes.Buffer
+	if err := Get(t.Context(), server.URL+"/config_dump", &out); err != nil || out.String() != "{}" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	for address, want := range map[string]string{
+		server.URL + "/other":  "404",
+		"http://192.0.2.1/":    "only http://127.0.0.1 is asked",
+		"https://127.0.0.1/":   "only http://127.0.0.1 is asked",
+		"http://localhost/":    "only http://127.0.0.1 is asked",
+		"http://127.0.0.1:1/x": "asking the proxy",
+		"http://[":             "reading the address",
+	} {
+		if err := Get(t.Context(), address, &out); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", address, err, want)
+		}
 	}
 }

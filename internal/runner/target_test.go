@@ -137,3 +137,45 @@ func TestReadingsThatComeLate(t *testing.T) {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
+
+// meshed is a target that is told of meshes, and counts sites by them.
+type meshed struct {
+	*target
+	in map[string]int
+}
+
+func (m *meshed) ProvisionIn(ctx context.Context, t model.Topology, around model.Surroundings) (model.Site, error) {
+	key := around.Protocol
+	for _, mesh := range around.Meshes {
+		key += " " + mesh.Name
+	}
+	m.in[key]++
+	return m.Provision(ctx, t)
+}
+
+// mesh is a layer that needs nothing but its pods to be in the mesh.
+type mesh struct{}
+
+func (mesh) Mesh() model.Mesh { return model.Mesh{Name: "m"} }
+func (mesh) Deploy(context.Context, model.Site) (func(context.Context) error, error) {
+	return func(context.Context) error { return nil }, nil
+}
+
+// Sites are made in the meshes of their variant.
+func TestSitesAreMadeInMeshes(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	s, tg, _ := settings(t)
+	m := &meshed{tg, map[string]int{}}
+	s.Target = m
+	s.Stack = func(v model.Variant) ([]model.Layer, error) {
+		if v.Name == "direct" {
+			return nil, nil
+		}
+		return []model.Layer{mesh{}}, nil
+	}
+	if end, err := Run(t.Context(), s); err != nil || !end.Complete {
+		t.Fatalf("%v, %s", err, end.Reason)
+	}
+	if diff := cmp.Diff(map[string]int{"http1": 6, "http1 m": 6}, m.in); diff != "" {
+		t.Error(diff)
+	}
+}
