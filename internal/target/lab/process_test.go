@@ -253,15 +253,15 @@ func TestComponentLimits(t *testing.T) {
 	free := start(t, site, "server-1", model.Process{Name: "free", Command: []string{"{self}", "burn", "100ms"}})
 	var burning []model.Running
 	for _, name := range []string{"one", "two"} {
-		burning = append(burning, start(t, site, "server-0", model.Process{Name: name, Component: model.ComponentSidecar, Command: []string{"{self}", "burn", "600ms"}}))
+		burning = append(burning, start(t, site, "server-0", model.Process{Name: name, Component: model.ComponentSidecar, Command: []string{"{self}", "burn", "1500ms"}}))
 	}
 	for _, r := range append(burning, free) {
 		<-r.Done()
 	}
 	got := readings(t, site)
 	// Both together: 5 ms of every 100 ms, and one period's more at the start.
-	if cpu := got["server-0/sidecar cpu_seconds"]; cpu > 0.3 {
-		t.Errorf("5 %% of a CPU for at least 600 ms was %v s", cpu)
+	if cpu := got["server-0/sidecar cpu_seconds"]; cpu > 0.6 {
+		t.Errorf("5 %% of a CPU for at least 1.5 s was %v s", cpu)
 	}
 	periods, throttled := got["server-0/sidecar quota_periods"], got["server-0/sidecar throttled_periods"]
 	if throttled < 1 || periods < throttled || got["server-0/sidecar throttled_seconds"] <= 0 {
