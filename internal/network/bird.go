@@ -160,10 +160,12 @@ const system = 64512
 
 // configuration is BIRD's. A daemon exports to the kernel what it has learnt,
 // and to the others what it has itself; so there are no other ways than direct
-// ones. Equal ways to an announced address are all used.
+// ones. Equal ways to an announced address are all used. A session that is new
+// can be silent until BIRD gets up for something else (its loop waits for up to 3 s
+// with updates to be sent); looking at devices every second makes it get up.
 const configuration = `log stderr { remote, warning, error, auth, fatal, bug };
 router id {{.Addr}};
-protocol device {}
+protocol device { scan time 1; }
 protocol static own {
 	ipv4;
 	route {{.Range}} blackhole;
