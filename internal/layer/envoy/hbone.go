@@ -104,6 +104,9 @@ func (l *ambient) originate(o origin) (listener object, clusters list, err error
 				"transport_socket":     proxy.Extension("envoy.transport_sockets.raw_buffer", "envoy.extensions.transport_sockets.raw_buffer.v3.RawBuffer", object{}),
 			}),
 		}
+		if s.http {
+			c["typed_extension_protocol_options"] = asAsked() // of waypoints: at L4 nobody asks
+		}
 		clusters = append(clusters, c)
 	}
 	return object{

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +22,11 @@ import (
 func TestProtocolIsKept(t *testing.T) {
 	t.Parallel()
 	program(t)
-	for _, mode := range []MTLS{Strict, Disabled} {
-		t.Run(string(mode), func(t *testing.T) {
+	for name, raw := range map[string]string{
+		"strict": `{"concurrency": 1}`, "disabled": `{"concurrency": 1, "mtls": "disabled"}`,
+		"ambient": `{"concurrency": 1, "mode": "ambient"}`, "waypoint": `{"concurrency": 1, "mode": "ambient", "waypoint": true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			site := labtest.Site(t, labtest.Topology(1))
 			var l net.Listener
@@ -39,8 +43,18 @@ func TestProtocolIsKept(t *testing.T) {
 			server.Protocols.SetUnencryptedHTTP2(true)
 			go func() { _ = server.Serve(l) }()
 			t.Cleanup(func() { _ = server.Close() })
-			labtest.Deploy(t, site, layer(t, mode))
 			to := netip.AddrPortFrom(labtest.Pod(t, site, "server-0").Addr(), 8080)
+			if strings.Contains(raw, "ambient") {
+				svc, err := site.Service("server")
+				if err != nil {
+					t.Fatal(err)
+				}
+				around := ambientLayer(t, raw)
+				labtest.Deploy(t, site, around)
+				to = around.Front(svc)[0]
+			} else {
+				labtest.Deploy(t, site, configured(t, raw))
+			}
 			connect := func(ctx context.Context) (c net.Conn, err error) {
 				labtest.In(t, site, "client-0", func() error {
 					c, err = (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp4", to.String())
