@@ -5,7 +5,7 @@ import "github.com/windtunnel/windtunnel/internal/model"
 // limit bounds what components may use, once the path is ready: starting up is
 // not what is limited, or a study of small limits would mostly wait.
 func (t *trial) limit() error {
-	limits := t.Plan.Study.LimitsOf(t.Variant, t.Trial.Load)
+	limits := t.Plan.Study.LimitsOf(t.Variant, t.Load)
 	if len(limits) == 0 {
 		return nil
 	}
