@@ -142,7 +142,7 @@ func rateMissed() Rule {
 		Doc:    "An open loop that sends less than it was asked to measures another load than the one it names.",
 		Saved:  "SIDECAR (80 of 80 Istio runs at the 'safe' rate fell behind)",
 		Advice: "lower the rate, add connections, or give the generator more CPU",
-		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+		Check: func(e Evidence, o *model.Outcome) *Doubt {
 			if o.Load == nil || o.Load.Arrival != model.ArrivalOpen || o.Load.Rate == 0 || o.Load.Elapsed <= 0 {
 				return nil
 			}
@@ -155,10 +155,13 @@ func rateMissed() Rule {
 			if miss <= rateTolerance {
 				return nil
 			}
-			return &Doubt{
-				model.SeverityInvalid, miss, "the load was lighter than its name says",
-				fmt.Sprintf("sent %.1f/s of %.1f/s (%.1f %% short)", got, o.Load.Rate, miss*100),
+			text := fmt.Sprintf("sent %.1f/s of %.1f/s (%.1f %% short)", got, o.Load.Rate, miss*100)
+			// That so little gets through is then what the study asks about: what was
+			// not sent counts against success.
+			if worst := mostThrottled(o); o.Load.Blocked+o.Load.Unsent > 0 && e.asksFor(o, worst) && worst.Periods >= stoppedShare*worst.Quotas {
+				return &Doubt{model.SeveritySuspect, miss, "a CPU limit that the study sets let less through than the load asks for", text + "; " + waited(worst)}
 			}
+			return &Doubt{model.SeverityInvalid, miss, "the load was lighter than its name says", text}
 		},
 	}
 }

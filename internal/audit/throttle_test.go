@@ -53,6 +53,35 @@ func TestThrottlingAsAsked(t *testing.T) {
 	}
 }
 
+// A load that a limit of the study holds up is the study's result; one that
+// the generator did not send is not.
+func TestLimitHoldsTheLoadUp(t *testing.T) {
+	t.Parallel()
+	study := model.Study{Limits: model.ComponentLimits{model.ComponentApp: {CPU: 0.05}}}
+	for name, tt := range map[string]struct {
+		study model.Study
+		spoil func(o *model.Outcome)
+		want  model.Severity
+	}{
+		"its own limit":    {study, func(o *model.Outcome) { stopped(o); o.Load.Sent, o.Load.Blocked = 19000, 5000 }, model.SeveritySuspect},
+		"somebody's limit": {model.Study{}, func(o *model.Outcome) { stopped(o); o.Load.Sent, o.Load.Blocked = 19000, 5000 }, model.SeverityInvalid},
+		"nothing waited":   {study, func(o *model.Outcome) { stopped(o); o.Load.Sent = 19000 }, model.SeverityInvalid},
+		"not stopped":      {study, func(o *model.Outcome) { o.Load.Sent, o.Load.Blocked = 19000, 5000 }, model.SeverityInvalid},
+	} {
+		o := good()
+		tt.spoil(&o)
+		var got []model.Severity
+		for _, f := range Judge(Evidence{Study: tt.study, Host: model.Host{Cores: 2}, Outcomes: []model.Outcome{o}}, Rules()) {
+			if f.Rule == "target rate not reached" {
+				got = append(got, f.Severity)
+			}
+		}
+		if len(got) != 1 || got[0] != tt.want {
+			t.Errorf("%s: got %v, want %s", name, got, tt.want)
+		}
+	}
+}
+
 // Few throttled periods, or answers that nothing delayed, are no plateau.
 func TestNoPeriodNoPlateau(t *testing.T) {
 	t.Parallel()
