@@ -46,10 +46,12 @@ func (l *ambient) throughWaypoint() bool {
 
 // carried is what the counters of several proxies add up to.
 type carried struct {
-	out      uint64            // connections that pods have opened to services
-	streams  uint64            // of HBONE, where they end
-	plain    uint64            // connections that came to pods in plaintext
-	requests uint64            // at waypoints
+	out      uint64 // connections that pods have opened to services
+	streams  uint64 // of HBONE, where they end
+	plain    uint64 // connections that came to pods in plaintext
+	requests uint64 // at waypoints
+	http1    uint64 // requests of that version there
+	http2    uint64
 	retries  uint64            // by them
 	peers    map[string]uint64 // streams by who has proved to be their origin
 	told     map[string]uint64 // by Istio's request metrics
@@ -71,6 +73,8 @@ func (c *carried) add(raw []byte) {
 		{"tcp.plain_", ".downstream_cx_total", &c.plain},
 		{"http.hbone", ".downstream_rq_total", &c.streams},
 		{"http.waypoint_", ".downstream_rq_total", &c.requests},
+		{"http.waypoint_", ".downstream_rq_http1_total", &c.http1},
+		{"http.waypoint_", ".downstream_rq_http2_total", &c.http2},
 		{"cluster.outbound", ".upstream_rq_retry", &c.retries},
 	} {
 		for name, n := range proxy.Counters(raw) {
@@ -142,6 +146,7 @@ func (l *ambient) path(f *facts, pods, ways *carried) {
 	if ways.requests > 0 {
 		f.count(model.FactLevel, levelHTTP)
 	}
+	f.count(factHTTP, httpVersions(ways.http1, ways.http2)...)
 	passed := 0
 	for _, n := range []uint64{pods.out, pods.streams, ways.requests} {
 		if n > 0 {

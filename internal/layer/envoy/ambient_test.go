@@ -62,7 +62,7 @@ func TestAmbient(t *testing.T) {
 		}},
 		"permissive": {`{"mode": "ambient", "concurrency": 1, "mtls": "permissive"}`, true, map[string]string{model.FactLevel: "L4, TCP"}},
 		"waypoint": {`{"mode": "ambient", "waypoint": true, "concurrency": 1}`, false, map[string]string{
-			model.FactLevel: "L7, HTTP/1.1", model.FactProxies: "3", model.FactRetries: "up to 2 by waypoints; 0 done",
+			model.FactLevel: "L7, HTTP", factHTTP: "HTTP/1.1", model.FactProxies: "3", model.FactRetries: "up to 2 by waypoints; 0 done",
 			model.FactPeer: "spiffe://windtunnel.local/ns/default/sa/client",
 		}},
 	} {

@@ -332,8 +332,8 @@ func TestLeavesAreOfTheCA(t *testing.T) {
 func TestParseStats(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]stats{
-		"client": {requests: 1, tlsVersions: []string{"TLSv1.3"}, ciphers: []string{"TLS_AES_128_GCM_SHA256"}},
-		"server": {requests: 1, tlsVersions: []string{"TLSv1.3"}, ciphers: []string{"TLS_AES_128_GCM_SHA256"}},
+		"client": {requests: 1, http1: 1, tlsVersions: []string{"TLSv1.3"}, ciphers: []string{"TLS_AES_128_GCM_SHA256"}},
+		"server": {requests: 1, http1: 1, tlsVersions: []string{"TLSv1.3"}, ciphers: []string{"TLS_AES_128_GCM_SHA256"}},
 	} {
 		raw, err := os.ReadFile(filepath.Join("testdata", name+".stats.txt"))
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // What sidecars do with a service's traffic.
 const (
-	levelHTTP = "L7, HTTP/1.1"
+	levelHTTP = "L7, HTTP"
 	levelTCP  = "L4, TCP"
 )
 
@@ -35,6 +35,20 @@ func (l *Layer) Claims() []model.Claim {
 		claims = append(claims, model.Claim{Layer: Name, Key: model.FactWireProtocol, Value: "TLSv1.3"})
 	}
 	return claims
+}
+
+// factHTTP is the key of the fact that says which HTTP was proxied.
+const factHTTP = "HTTP version"
+
+// httpVersions are those that there were requests of.
+func httpVersions(one, two uint64) (all []string) {
+	if one > 0 {
+		all = append(all, "HTTP/1.1")
+	}
+	if two > 0 {
+		all = append(all, "HTTP/2")
+	}
+	return all
 }
 
 // facts gathers a ledger in which no fact is twice.
@@ -80,6 +94,7 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	if sum.connections > 0 {
 		f.count(model.FactLevel, levelTCP)
 	}
+	f.count(factHTTP, httpVersions(sum.http1, sum.http2)...)
 	f.count(model.FactProxies, strconv.Itoa(len(inPath)))
 	f.count(model.FactMTLS, sum.tlsVersions...)
 	if l.config.MTLS == Disabled && len(inPath) > 0 && len(sum.tlsVersions) == 0 {
@@ -126,6 +141,7 @@ func (sc *sidecar) counters(ctx context.Context) (stats, error) {
 // stats is what matters of a sidecar's counters.
 type stats struct {
 	requests, connections uint64 // of services: at L7, at L4
+	http1, http2          uint64 // requests of that version
 	retries, ejections    uint64
 	tlsVersions, ciphers  []string
 	told                  map[string]uint64 // by Istio's request metrics
@@ -134,6 +150,7 @@ type stats struct {
 // add takes another sidecar's into account.
 func (s *stats) add(other stats) {
 	s.requests, s.connections = s.requests+other.requests, s.connections+other.connections
+	s.http1, s.http2 = s.http1+other.http1, s.http2+other.http2
 	s.retries, s.ejections = s.retries+other.retries, s.ejections+other.ejections
 	s.tlsVersions, s.ciphers = append(s.tlsVersions, other.tlsVersions...), append(s.ciphers, other.ciphers...)
 	for name, n := range other.told {
@@ -166,6 +183,10 @@ func (s *stats) count(what string, n uint64) {
 		s.requests += n
 	case "tcp downstream_cx_total":
 		s.connections += n
+	case "http downstream_rq_http1_total":
+		s.http1 += n
+	case "http downstream_rq_http2_total":
+		s.http2 += n
 	case "cluster upstream_rq_retry":
 		s.retries += n
 	case "cluster ejections_enforced_total":

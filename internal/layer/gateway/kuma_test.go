@@ -17,7 +17,7 @@ func TestKuma(t *testing.T) {
 	site := labtest.Site(t, labtest.TwoRegions(2*time.Millisecond, true))
 	labtest.StartServers(t, site)
 	labtest.Deploy(t, site, configured(t, Plugin(find), `{"profile": "kuma", "concurrency": 1}`))
-	for protocol, want := range map[string]string{"http": "L7, HTTP/1.1", "tcp": "L4, TCP"} {
+	for protocol, want := range map[string]string{"http": "L7, HTTP", "tcp": "L4, TCP"} {
 		sidecars := configured(t, envoy.Plugin(find), `{"profile": "kuma", "concurrency": 1, "protocol": "`+protocol+`"}`)
 		remove, err := sidecars.Deploy(t.Context(), site)
 		if err != nil {
