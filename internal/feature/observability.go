@@ -43,13 +43,14 @@ func metered(s Seen, right, wrong int) Result {
 	if s.Translated {
 		r.Verdict, r.Seen = Partly, "connections are counted, not requests"
 	}
-	if n := s.Counted[0]; n > 0 {
+	good, bad := s.Counted[http.StatusOK/100], s.Counted[http.StatusNotFound/100]
+	if n := s.Counted[0]; n > 0 && good+bad == 0 {
 		r.Verdict, r.Seen = Partly, fmt.Sprintf("%d connections are counted, not requests", n)
-	}
-	if s.Counted == nil || s.Counted[0] > 0 {
 		return r
 	}
-	good, bad := s.Counted[http.StatusOK/100], s.Counted[http.StatusNotFound/100]
+	if s.Counted == nil {
+		return r
+	}
 	r.Verdict, r.Seen = Partly, fmt.Sprintf("counted: 2xx %d of %d, 4xx %d of %d", good, right, bad, wrong)
 	if good == right && bad == wrong {
 		r.Verdict = Yes

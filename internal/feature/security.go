@@ -22,7 +22,7 @@ func identity() []Check {
 	roles := []Burst{ask20(Burst{}), ask20(Burst{From: Stranger})}
 	return []Check{
 		{
-			Group: groupSecurity, Name: "certificates issued", Asks: "every pod shows a certificate of its own with an identity",
+			Group: groupSecurity, Name: "certificates issued", Asks: "every pod shows a certificate with an identity",
 			Hellos: hellos(Pods()...), Judge: issued,
 		}, {
 			Group: groupSecurity, Name: "certificate rotation", Asks: "a pod's certificate is replaced while requests pass, and none fails",
@@ -46,22 +46,28 @@ func identity() []Check {
 
 func issued(s Seen) Result {
 	var serials, names []string
+	shown := 0
 	for _, h := range s.Shown {
-		if h.Identity != "" && !slices.Contains(serials, h.Serial) {
+		if h.Identity == "" {
+			continue
+		}
+		shown++
+		if !slices.Contains(serials, h.Serial) {
 			serials = append(serials, h.Serial)
 		}
-		if h.Identity != "" && !slices.Contains(names, h.Identity) {
+		if !slices.Contains(names, h.Identity) {
 			names = append(names, h.Identity)
 		}
 	}
 	r := Result{Verdict: No, Sent: fmt.Sprintf("%d TLS handshakes", len(s.Shown)), Seen: "no TLS: " + trouble(s.Shown)}
-	if len(serials) == 0 {
+	if shown == 0 {
 		return r
 	}
 	one := s.Shown[0]
-	r.Seen = fmt.Sprintf("%d certificates of %s by %q, valid for %s", len(serials), strings.Join(names, ", "), one.Issuer, one.Until.Sub(one.From).Round(time.Minute))
+	r.Seen = fmt.Sprintf("shown by %d pods: %d different of %s by %q, valid for %s",
+		shown, len(serials), strings.Join(names, ", "), one.Issuer, one.Until.Sub(one.From).Round(time.Minute))
 	r.Verdict = Partly
-	if len(serials) == len(s.Shown) {
+	if shown == len(s.Shown) {
 		r.Verdict = Yes
 	}
 	return r

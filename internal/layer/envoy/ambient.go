@@ -25,6 +25,7 @@ type ambient struct {
 	// program is what all proxies run.
 	program oci.Program
 
+	live   live // for rules
 	mesh   *mesh
 	onWire bool // whatever the client sends to a service leaves its node
 	nodes  []*nodeProxy
@@ -171,14 +172,14 @@ func (l *ambient) start(ctx context.Context, program string) error {
 			if err != nil {
 				return err
 			}
-			return w.Start(ctx, spec("waypoint", model.ComponentGateway, files))
+			return l.run(ctx, &w.Envoy, spec("waypoint", model.ComponentGateway, files))
 		}),
 		each(l.nodes, func(n *nodeProxy) error {
 			files, err := l.nodeFiles(n)
 			if err != nil {
 				return err
 			}
-			return n.Start(ctx, spec("node-proxy", model.ComponentNetwork, files))
+			return l.run(ctx, &n.Envoy, spec("node-proxy", model.ComponentNetwork, files))
 		}),
 	)
 }

@@ -32,30 +32,39 @@ func (m *mesh) follow(config object, r model.Rules) error {
 		return err
 	}
 	static["clusters"] = clusters
-	managers(static["listeners"], func(manager object) {
-		stat, _ := manager["stat_prefix"].(string)
-		filters, _ := manager["http_filters"].(list)
-		switch stat {
-		case "outbound_" + r.Service:
-			if len(r.Routes) > 0 {
-				followRoutes(manager, r)
-				filters = append(list{proxy.Extension(filterFault, messageFault, object{})}, filters...)
-			}
-		case "inbound_" + r.Service:
-			filters = append(m.access(r), filters...)
+	listeners, _ := static["listeners"].(list)
+	for _, l := range listeners {
+		listener, _ := l.(object)
+		name, _ := listener["name"].(string)
+		managers(listener, func(manager object) { m.followRequests(manager, name, r) })
+		if r.Egress != nil {
+			followEgress(listener, name, *r.Egress)
 		}
-		manager["http_filters"] = filters
-		if r.Log {
-			manager["access_log"] = list{proxy.Extension("envoy.access_loggers.stdout", "envoy.extensions.access_loggers.stream.v3.StdoutAccessLog", object{})}
-		}
-		if r.Spans.IsValid() {
-			manager["tracing"] = tracing()
-		}
-	})
-	if r.Egress != nil {
-		followEgress(static["listeners"], *r.Egress)
 	}
 	return nil
+}
+
+// followRequests changes how a manager of HTTP treats requests.
+func (m *mesh) followRequests(manager object, listener string, r model.Rules) {
+	stat, _ := manager["stat_prefix"].(string)
+	filters, _ := manager["http_filters"].(list)
+	if m.guards(r, listener, stat) {
+		filters = append(m.access(r), filters...)
+	}
+	if len(r.Routes) > 0 && (stat == "outbound_"+r.Service || stat == "waypoint_"+r.Service) {
+		followRoutes(manager, r)
+		filters = append(list{proxy.Extension(filterFault, messageFault, object{})}, filters...)
+	}
+	manager["http_filters"] = filters
+	if stat == "hbone" {
+		return // its requests are connections
+	}
+	if r.Log {
+		manager["access_log"] = list{proxy.Extension("envoy.access_loggers.stdout", "envoy.extensions.access_loggers.stream.v3.StdoutAccessLog", object{})}
+	}
+	if r.Spans.IsValid() {
+		manager["tracing"] = tracing()
+	}
 }
 
 // managers visits the configurations of all HTTP connection managers.
@@ -89,9 +98,10 @@ func clone(v object) (object, error) {
 	return c, nil
 }
 
-// subsetName is the cluster of some of a service's pods, as Istio names it.
-func subsetName(s service, subset string) string {
-	return fmt.Sprintf("outbound|%d|%s|%s", s.Port, subset, s.Name)
+// subsetName is the cluster of some of a service's pods, as Istio names it, by
+// that of all.
+func subsetName(cluster, subset string) string {
+	return strings.Replace(cluster, "||", "|"+subset+"|", 1)
 }
 
 // followClusters adds the subsets, and sets limits.
@@ -101,9 +111,12 @@ func (m *mesh) followClusters(was any, r model.Rules) (list, error) {
 		return nil, err
 	}
 	all, _ := was.(list)
+	there := false
 	for _, c := range all {
 		base, ok := c.(object)
-		if !ok || base["name"] != clusterName(s) {
+		name, _ := base["name"].(string)
+		there = there || name == blackHole
+		if !ok || name != clusterName(s) && !strings.HasPrefix(name, clusterName(s)+"|") {
 			continue
 		}
 		if r.Limit > 0 {
@@ -116,16 +129,15 @@ func (m *mesh) followClusters(was any, r model.Rules) (list, error) {
 			o.Errors, o.BaseEjectionTime, o.MaxEjectionPercent = r.Eject.Failures, proxy.Duration(r.Eject.For.String()), 100
 			base["outlier_detection"] = o.envoy()
 		}
-		for _, name := range slices.Sorted(maps.Keys(r.Subsets)) {
-			subset, err := m.subset(base, s, name, r.Subsets[name])
+		for _, version := range slices.Sorted(maps.Keys(r.Subsets)) {
+			subset, err := s.subset(base, subsetName(name, version), r.Subsets[version])
 			if err != nil {
 				return nil, err
 			}
 			all = append(all, subset)
 		}
-		break
 	}
-	if r.Egress != nil {
+	if r.Egress != nil && !there {
 		all = append(all, object{"name": blackHole, "type": "STATIC", "connect_timeout": "1s"})
 	}
 	if r.Spans.IsValid() {
@@ -135,14 +147,14 @@ func (m *mesh) followClusters(was any, r model.Rules) (list, error) {
 }
 
 // subset is a copy of a service's cluster with the endpoints of some pods only.
-func (m *mesh) subset(base object, s service, name string, pods []string) (object, error) {
+func (s service) subset(base object, name string, pods []string) (object, error) {
 	c, err := clone(base)
 	if err != nil {
 		return nil, err
 	}
-	c["name"] = subsetName(s, name)
+	c["name"] = name
 	load, _ := c["load_assignment"].(object)
-	load["cluster_name"] = c["name"]
+	load["cluster_name"] = name
 	localities, _ := load["endpoints"].(list)
 	for _, l := range localities {
 		locality, _ := l.(object)
@@ -152,14 +164,20 @@ func (m *mesh) subset(base object, s service, name string, pods []string) (objec
 	return c, nil
 }
 
-// hasEndpoint says whether an endpoint of the service is one of the pods.
+// hasEndpoint says whether an endpoint of the service is one of the pods: by its
+// address, or by what the way to it inside an ambient proxy is called.
 func (s service) hasEndpoint(endpoint any, pods []string) bool {
-	for _, key := range []string{"endpoint", "address", "socket_address", "address"} {
-		o, _ := endpoint.(object)
-		endpoint = o[key]
+	at := func(v any, path ...string) any {
+		for _, key := range path {
+			o, _ := v.(object)
+			v = o[key]
+		}
+		return v
 	}
-	for i, addr := range s.addrs {
-		if endpoint == addr && slices.Contains(pods, s.Pods[i]) {
+	addr := at(endpoint, "endpoint", "address", "socket_address", "address")
+	inside, _ := at(endpoint, "endpoint", "address", "envoy_internal_address", "endpoint_id").(string)
+	for i, a := range s.addrs {
+		if (addr == a || strings.HasPrefix(inside, a+":")) && slices.Contains(pods, s.Pods[i]) {
 			return true
 		}
 	}
@@ -204,7 +222,7 @@ func route(base object, rule model.Route) object {
 	action := object{}
 	maps.Copy(action, was)
 	cluster, _ := action["cluster"].(string)
-	subset := func(name string) string { return strings.Replace(cluster, "||", "|"+name+"|", 1) }
+	subset := func(name string) string { return subsetName(cluster, name) }
 	if len(rule.To) > 0 {
 		delete(action, "cluster")
 		var weighted list
@@ -268,24 +286,25 @@ func (m *mesh) access(r model.Rules) (filters list) {
 	return filters
 }
 
-// followEgress lets connections out to the allowed addresses only.
-func followEgress(listeners any, e model.Egress) {
-	all, _ := listeners.(list)
-	for _, l := range all {
-		one, _ := l.(object)
-		if one["name"] != "virtualOutbound" {
-			continue
-		}
-		chains, _ := one["filter_chains"].(list)
-		for _, addr := range e.Allowed {
-			chains = append(chains, object{
-				"filter_chain_match": proxy.Match(addr.Port(), addr.Addr().String()),
-				"filters":            list{proxy.TCPProxy("egress", "PassthroughCluster", nil)},
-			})
-		}
-		one["filter_chains"] = chains
-		one["default_filter_chain"] = object{"filters": list{proxy.TCPProxy(blackHole, blackHole, nil)}}
+// followEgress lets connections out to the allowed addresses only, where a
+// listener is one of those that pods' connections go out through.
+func followEgress(listener object, name string, e model.Egress) {
+	_, pod, node := strings.Cut(name, "outbound|")
+	if name != "virtualOutbound" && !node {
+		return
 	}
+	out := "PassthroughCluster"
+	if node {
+		out += "|" + pod
+	}
+	chains, _ := listener["filter_chains"].(list)
+	for _, addr := range e.Allowed {
+		chains = append(chains, object{
+			"filter_chain_match": proxy.Match(addr.Port(), addr.Addr().String()), "filters": list{proxy.TCPProxy("egress", out, nil)},
+		})
+	}
+	listener["filter_chains"] = chains
+	listener["default_filter_chain"] = object{"filters": list{proxy.TCPProxy(blackHole, blackHole, nil)}}
 }
 
 // tracing tells Zipkin about every request, and carries trace contexts in
