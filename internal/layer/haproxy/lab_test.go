@@ -150,7 +150,7 @@ func refused(t *testing.T, site model.Site, want bool) {
 // for what was on its way; when it lives, it is brought back.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	l := layer(t, `{"concurrency": 1, "sidecars": "client", "retries": 2, "health_check": {"path": "/", "interval": "100ms", "fall": 1, "rise": 1}}`)
+	l := layer(t, `{"concurrency": 1, "sidecars": "client", "retries": 2, "health_check": {"path": "/", "interval": "300ms", "fall": 2, "rise": 1}}`)
 	site := labtest.TwoNodes(t)
 	labtest.StartServers(t, site)
 	before := labtest.State(t, site)

@@ -3,6 +3,7 @@ package linkerdproxy
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"crypto/x509"
 	_ "embed"
 	"encoding/json"
@@ -335,7 +336,8 @@ func image(t *testing.T) (ref string, cache func() (oci.Cache, error)) {
 	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil },
+		tarball.WithCompressionLevel(gzip.NoCompression))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,45 +368,50 @@ func layer(t *testing.T, cache func() (oci.Cache, error), raw string) model.Laye
 
 // The whole layer, with a program out of an image: pulled, unpacked and started
 // as the vendor's would be.
-func TestConformance(t *testing.T) {
+func TestOutOfAnImage(t *testing.T) {
 	t.Parallel()
 	ref, cache := image(t)
-	labtest.Layer(t, labtest.LayerSuite{
-		New:       func(t *testing.T) model.Layer { t.Helper(); return layer(t, cache, fmt.Sprintf(`{"image": %q}`, ref)) },
-		Elsewhere: []string{model.FactWireProtocol},
+	t.Run("conformance", func(t *testing.T) {
+		t.Parallel()
+		labtest.Layer(t, labtest.LayerSuite{
+			New:       func(t *testing.T) model.Layer { t.Helper(); return layer(t, cache, fmt.Sprintf(`{"image": %q}`, ref)) },
+			Elsewhere: []string{model.FactWireProtocol},
+		})
 	})
-}
-
-// The policy says who may come in: with all-authenticated nobody without a
-// certificate.
-func TestPolicies(t *testing.T) {
-	t.Parallel()
-	ref, cache := image(t)
 	for policy, open := range map[Policy]bool{Unauthenticated: true, Authenticated: false} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
-			site := labtest.TwoNodes(t)
-			labtest.StartServers(t, site)
-			l := layer(t, cache, fmt.Sprintf(`{"image": %q, "policy": %q}`, ref, policy))
-			labtest.Deploy(t, site, l)
-			svc, err := site.Service("server")
-			if err != nil {
-				t.Fatal(err)
-			}
-			vip := netip.AddrPortFrom(svc.VIP, svc.Port)
-			labtest.Eventually(t, func() error { _, err := labtest.Ask(t, site, "client-0", vip, "server"); return err })
-			facts := labtest.Observed(t, site, l, model.FactWireProtocol)
-			if !strings.Contains(facts["program's image"], "/linkerd/proxy@sha256:") || facts["program's digest"] == "" {
-				t.Errorf("the ledger has %q, %q", facts["program's image"], facts["program's digest"])
-			}
-			if facts[model.FactMTLS] != tls13 || facts[model.FactPeer] != identity("client") {
-				t.Errorf("mTLS %q with %q", facts[model.FactMTLS], facts[model.FactPeer])
-			}
-			past := netip.AddrPortFrom(labtest.Pod(t, site, "server-0").Addr(), svc.TargetPort)
-			if who, err := labtest.Ask(t, site, "client-0", past, "server"); (err == nil) != open {
-				t.Errorf("plaintext past the client's sidecar: %q, %v; want it let in: %v", who, err, open)
-			}
+			comesIn(t, layer(t, cache, fmt.Sprintf(`{"image": %q, "policy": %q}`, ref, policy)), open)
 		})
+	}
+}
+
+// comesIn checks who may come in: with all-authenticated nobody without a
+// certificate.
+func comesIn(t *testing.T, l model.Layer, open bool) {
+	t.Helper()
+	site := labtest.TwoNodes(t)
+	labtest.StartServers(t, site)
+	labtest.Deploy(t, site, l)
+	svc, err := site.Service("server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vip := netip.AddrPortFrom(svc.VIP, svc.Port)
+	labtest.Eventually(t, func() error { _, err := labtest.Ask(t, site, "client-0", vip, "server"); return err })
+	facts := labtest.Observed(t, site, l, model.FactWireProtocol)
+	if !strings.Contains(facts["program's image"], "/linkerd/proxy@sha256:") || facts["program's digest"] == "" {
+		t.Errorf("the ledger has %q, %q", facts["program's image"], facts["program's digest"])
+	}
+	if facts[model.FactMTLS] != tls13 || facts[model.FactPeer] != identity("client") {
+		t.Errorf("mTLS %q with %q", facts[model.FactMTLS], facts[model.FactPeer])
+	}
+	past := netip.AddrPortFrom(labtest.Pod(t, site, "server-0").Addr(), svc.TargetPort)
+	try := func() error { _, err := labtest.Ask(t, site, "client-0", past, "server"); return err }
+	if open {
+		labtest.Eventually(t, try)
+	} else if try() == nil {
+		t.Error("plaintext past the client's sidecar was let in")
 	}
 }
 
