@@ -30,8 +30,13 @@ func routes(all ...model.Route) func(Addresses) model.Rules {
 	return func(Addresses) model.Rules { return model.Rules{Subsets: Subsets(), Routes: all} }
 }
 
+// ask20 is a burst of 20 requests from the client to the service, a few at a
+// time and each over a connection of its own, unless it says otherwise.
 func ask20(more Burst) Burst {
-	const usual = 20
+	const usual, few = 20, 4
+	if more.Parallel == 0 {
+		more.Parallel = few
+	}
 	if more.Count == 0 {
 		more.Count = usual
 	}
