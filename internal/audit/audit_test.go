@@ -79,9 +79,12 @@ func TestEveryRuleTriggers(t *testing.T) {
 		"too few samples":                  {model.SeverityNote, func(o *model.Outcome) { o.Load.Response = filled(500, time.Millisecond) }},
 		"CPU throttled":                    {model.SeveritySuspect, func(o *model.Outcome) { o.Samples[1].Values[1] = 4 }},
 		"latency of a CPU quota's period":  {model.SeveritySuspect, stopped},
-		"resources not covered":            {model.SeveritySuspect, func(o *model.Outcome) { o.Samples[0].At[1] = int64(11 * time.Second) }},
-		"host noisy":                       {model.SeverityNote, func(o *model.Outcome) { o.Samples[2].Values[1] = 2 }},
-		"variant not what it claims":       {model.SeverityInvalid, func(o *model.Outcome) { o.Ledger[0].Value = "TLSv1.2" }},
+		"killed for want of memory": {model.SeverityInvalid, func(o *model.Outcome) {
+			o.Samples = append(o.Samples, model.Series{Subject: "server-0/app", Metric: model.SampleMemoryKills, At: []int64{o.Window.Start, o.Window.End}, Values: []float64{1, 2}})
+		}},
+		"resources not covered":      {model.SeveritySuspect, func(o *model.Outcome) { o.Samples[0].At[1] = int64(11 * time.Second) }},
+		"host noisy":                 {model.SeverityNote, func(o *model.Outcome) { o.Samples[2].Values[1] = 2 }},
+		"variant not what it claims": {model.SeverityInvalid, func(o *model.Outcome) { o.Ledger[0].Value = "TLSv1.2" }},
 		"emulated link late": {model.SeveritySuspect, func(o *model.Outcome) {
 			at := []int64{o.Window.Start, o.Window.End}
 			o.Samples = append(o.Samples,

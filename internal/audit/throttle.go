@@ -73,6 +73,26 @@ func latencyOfPeriod() Rule {
 	}
 }
 
+func memoryKilled() Rule {
+	return TrialRule{
+		Name:   "killed for want of memory",
+		Doc:    "A component that needs more memory than its limit is killed by the kernel; what then fails is the limit's doing.",
+		Saved:  "none: limits of memory were not compared; on Kubernetes the restart would show, if somebody counted restarts",
+		Advice: "raise the memory limit; the failures of this trial say nothing of the component",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			for _, u := range metric.Usages(o) {
+				if u.Killed > 0 {
+					return &Doubt{
+						model.SeverityInvalid, u.Killed, "a memory limit ended a process",
+						fmt.Sprintf("%.0f of %s/%s; its highest reading was %.1f MiB", u.Killed, u.Pod, u.Component, u.MemoryPeak/(1<<20)),
+					}
+				}
+			}
+			return nil
+		},
+	}
+}
+
 // asksFor says whether the study itself limits the component's CPU.
 func (e Evidence) asksFor(o *model.Outcome, u metric.Usage) bool {
 	return e.Study.LimitsOf(o.Trial.Variant, o.Trial.Load)[model.Component(u.Component)].CPU > 0

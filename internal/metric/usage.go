@@ -20,6 +20,9 @@ type Usage struct {
 	Quotas     float64 // periods in which it ran under a limit; 0: it has none
 	MemoryPeak float64 // bytes, highest reading in the window
 	MemoryMean float64 // bytes
+	// Killed are processes that the kernel has ended, from the first reading to
+	// the last, because the limit left the component no memory.
+	Killed float64
 	// Covered is the share of the window that the readings span.
 	Covered float64
 }
@@ -59,6 +62,10 @@ func fill(u *Usage, s model.Series, w model.Window) {
 		u.Periods, _ = Delta(s, w)
 	case model.SampleQuotaPeriods:
 		u.Quotas, _ = Delta(s, w)
+	case model.SampleMemoryKills:
+		if n := len(s.Values); n > 0 {
+			u.Killed = s.Values[n-1] - s.Values[0]
+		}
 	case model.SampleMemory:
 		u.MemoryPeak, u.MemoryMean = gauge(s, w)
 	}

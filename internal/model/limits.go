@@ -33,6 +33,10 @@ const QuotaPeriod = 0.1
 // CPU limit, those in which it was stopped included.
 const SampleQuotaPeriods = "quota_periods"
 
+// SampleMemoryKills is a counter: processes of a component that the kernel has
+// killed because its limit left it no memory.
+const SampleMemoryKills = "memory_kills"
+
 // LimitsOf are the limits of a trial: the study's, where the variant and then
 // the load have none of their own.
 func (s Study) LimitsOf(variant, load string) ComponentLimits {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -231,11 +232,13 @@ func joinThread(dir string) error { return writeFile(filepath.Join(dir, "tasks")
 
 // UsageFiles is where a group's usage is read from, in the formats of its
 // version. Memory and CPU are of the group and all below it; throttling is
-// counted apart for each group that has a limit, so it has many files.
+// counted apart for each group that has a limit, and version 1 counts what was
+// killed for want of memory apart for each group, so these have many files.
 type UsageFiles struct {
 	CPU        string
 	Memory     string
 	Throttling []string
+	Killed     []string
 }
 
 // Files returns the files of the group's usage; see UsageFiles.
@@ -244,12 +247,18 @@ func (g *Cgroup) Files() UsageFiles {
 	if g.in.Version == 2 {
 		cpu, cpuFile, memoryFile = unified, filepath.Join(g.dirs[unified], "cpu.stat"), filepath.Join(g.dirs[unified], "memory.current")
 	}
-	// The group's own limit, if it has one, and those of the groups below it.
-	f := UsageFiles{CPU: cpuFile, Memory: memoryFile, Throttling: []string{filepath.Join(g.dirs[cpu], "cpu.stat")}}
+	f := UsageFiles{CPU: cpuFile, Memory: memoryFile}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, sub := range g.subs {
-		f.Throttling = append(f.Throttling, filepath.Join(sub.dirs[cpu], "cpu.stat"))
+	// The group's own limit, if it has one, and those of the groups below it.
+	for _, of := range append([]*Cgroup{g}, slices.Collect(maps.Values(g.subs))...) {
+		f.Throttling = append(f.Throttling, filepath.Join(of.dirs[cpu], "cpu.stat"))
+		if g.in.Version == 1 {
+			f.Killed = append(f.Killed, filepath.Join(of.dirs["memory"], "memory.oom_control"))
+		}
+	}
+	if g.in.Version == 2 {
+		f.Killed = []string{filepath.Join(g.dirs[unified], "memory.events")}
 	}
 	return f
 }

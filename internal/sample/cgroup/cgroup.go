@@ -37,6 +37,7 @@ func (s Sampler) Sample(_ context.Context, dst []model.Reading) ([]model.Reading
 			{Metric: model.SampleThrottledPeriods, Value: u.periods},
 			{Metric: model.SampleQuotaPeriods, Value: u.quotas},
 			{Metric: model.SampleMemory, Value: u.memory},
+			{Metric: model.SampleMemoryKills, Value: u.killed},
 		} {
 			r.At, r.Subject = u.at, subject.Name
 			dst = append(dst, r)
@@ -51,6 +52,7 @@ type usage struct {
 	cpu, throttled, periods float64
 	quotas                  float64 // periods in all, throttled or not
 	memory                  float64
+	killed                  float64 // processes, by the kernel for want of memory
 }
 
 func read(f sys.UsageFiles) (u usage, err error) {
@@ -67,6 +69,14 @@ func read(f sys.UsageFiles) (u usage, err error) {
 	}
 	if u.memory, err = parseNumber(b); err != nil {
 		return u, fmt.Errorf("in %s: %w", f.Memory, err)
+	}
+	for _, file := range f.Killed {
+		if b, err = sys.ReadFile(file); err != nil {
+			return u, fmt.Errorf("reading what was killed: %w", err)
+		}
+		if n, missing := field(b, "oom_kill"); missing == nil { // which kernels before 4.13 do not say
+			u.killed += n
+		}
 	}
 	for _, file := range f.Throttling {
 		if b, err = sys.ReadFile(file); err != nil {

@@ -230,6 +230,9 @@ func TestLimits(t *testing.T) {
 	if hungry.Err() == nil {
 		t.Error("16 MiB were enough for endless memory")
 	}
+	if got = readings(t, site); got["server-1/app memory_kills"] < 1 {
+		t.Errorf("nobody was killed: %v", got)
+	}
 }
 
 // All processes of a component share its limit, those that start later, too.
