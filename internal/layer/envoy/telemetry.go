@@ -75,10 +75,20 @@ func requests(raw []byte) map[string]uint64 {
 	return all
 }
 
-// told are the metrics as the ledger has them.
+// told are the metrics as the ledger has them: who has counted what, and how much
+// only where two ends do not agree, so that trials which are alike read alike.
 func (c Config) told(metrics map[string]uint64) (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(metrics)) {
-		lines = append(lines, describeMetric(name, metrics[name]))
+	pairs := map[string]map[string]uint64{} // by source and destination, by reporter
+	for name, n := range metrics {
+		reporter, rest, _ := strings.Cut(strings.TrimPrefix(name, "reporter="), ";source=")
+		pair := strings.Replace(rest, ";destination=", " to ", 1)
+		if pairs[pair] == nil {
+			pairs[pair] = map[string]uint64{}
+		}
+		pairs[pair][reporter] += n
+	}
+	for _, pair := range slices.Sorted(maps.Keys(pairs)) {
+		lines = append(lines, pair+agreed(pairs[pair]))
 	}
 	if len(lines) == 0 && c.Telemetry == Off {
 		lines = []string{"none"}
@@ -86,9 +96,14 @@ func (c Config) told(metrics map[string]uint64) (lines []string) {
 	return lines
 }
 
-// describeMetric is a route's name and what it counted, as the ledger has it.
-func describeMetric(name string, n uint64) string {
-	reporter, rest, _ := strings.Cut(strings.TrimPrefix(name, "reporter="), ";source=")
-	source, destination, _ := strings.Cut(rest, ";destination=")
-	return fmt.Sprintf("%s to %s: %d, told by the %s", source, destination, n, reporter)
+// agreed says who has counted the requests of a source and a destination.
+func agreed(by map[string]uint64) string {
+	reporters := slices.Sorted(maps.Keys(by))
+	switch {
+	case len(reporters) == 1:
+		return ", told by the " + reporters[0]
+	case by[reporters[0]] == by[reporters[1]]:
+		return ", told by both ends alike"
+	}
+	return fmt.Sprintf(": the %s tells of %d, the %s of %d", reporters[0], by[reporters[0]], reporters[1], by[reporters[1]])
 }

@@ -22,8 +22,12 @@ cluster.xds.upstream_rq_completed: 4
 	if diff := cmp.Diff(map[string]uint64{"reporter=destination;source=client;destination=server": 7}, got); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
-	lines := Config{Telemetry: On}.told(got)
-	if diff := cmp.Diff([]string{"client to server: 7, told by the destination"}, lines); diff != "" {
+	got["reporter=source;source=client;destination=server"] = 7
+	got["reporter=source;source=server;destination=db"] = 3
+	got["reporter=destination;source=server;destination=db"] = 2
+	got["reporter=waypoint;source=unknown;destination=server"] = 9
+	want := []string{"client to server, told by both ends alike", "server to db: the destination tells of 2, the source of 3", "unknown to server, told by the waypoint"}
+	if diff := cmp.Diff(want, Config{Telemetry: On}.told(got)); diff != "" {
 		t.Errorf("(-want +got): %s", diff)
 	}
 	if diff := cmp.Diff([]string{"none"}, Config{Telemetry: Off}.told(nil)); diff != "" {
@@ -35,8 +39,8 @@ cluster.xds.upstream_rq_completed: 4
 func TestTelemetry(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ raw, want string }{
-		"on":       {`{"concurrency": 1}`, "client to server: 2, told by the destination; client to server: 2, told by the source"},
-		"no proof": {`{"concurrency": 1, "mtls": "disabled"}`, "unknown to server: 2, told by the destination; client to server: 2, told by the source"},
+		"on":       {`{"concurrency": 1}`, "client to server, told by both ends alike"},
+		"no proof": {`{"concurrency": 1, "mtls": "disabled"}`, "client to server, told by the source; unknown to server, told by the destination"},
 		"off":      {`{"concurrency": 1, "telemetry": "off"}`, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
