@@ -48,7 +48,7 @@ func (l *Layer) environment(sc *sidecar) []string {
 	for _, port := range sc.ports {
 		ports = append(ports, strconv.Itoa(int(port)))
 	}
-	return []string{
+	all := []string{
 		p + "LOG=warn,linkerd=info",
 		p + "CORES=" + strconv.Itoa(l.config.Concurrency),
 		p + "OUTBOUND_LISTEN_ADDR=" + fmt.Sprintf("127.0.0.1:%d", portOutbound),
@@ -64,7 +64,6 @@ func (l *Layer) environment(sc *sidecar) []string {
 		p + "POLICY_WORKLOAD=" + workload,
 		p + "POLICY_CLUSTER_NETWORKS=10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16",
 		p + "INBOUND_IPS=" + sc.pod.Addr().String(),
-		p + "INBOUND_PORTS=" + strings.Join(ports, ","),
 		p + "INBOUND_DEFAULT_POLICY=" + string(l.config.Policy),
 		p + "INBOUND_CONNECT_TIMEOUT=100ms",
 		p + "OUTBOUND_CONNECT_TIMEOUT=1000ms",
@@ -77,4 +76,8 @@ func (l *Layer) environment(sc *sidecar) []string {
 		p + "IDENTITY_LOCAL_NAME=" + identity(sc.role),
 		p + "IDENTITY_SVC_ADDR=" + control,
 	}
+	if len(ports) > 0 {
+		all = append(all, p+"INBOUND_PORTS="+strings.Join(ports, ","))
+	}
+	return all
 }

@@ -290,6 +290,11 @@ tcp_open_total{direction="outbound",peer="src",target_addr="10.96.0.2:6379"} 2
 tcp_open_total{direction="outbound",peer="dst",target_addr="10.42.0.3:6379"} 4
 # TYPE proxy_build_info gauge
 proxy_build_info{version="v2.337.0",vendor="linkerd"} 1
+# HELP rt_workers a format of another library
+# TYPE rt_workers unknown
+# UNIT rt_workers threads
+rt_workers 1
+# EOF
 `))
 	want := counters{
 		version: "v2.337.0", requests: map[string]float64{"inbound": 23, "outbound": 5}, connections: map[string]float64{"outbound": 2},
@@ -298,7 +303,7 @@ proxy_build_info{version="v2.337.0",vendor="linkerd"} 1
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(counters{})); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	if _, err := parseMetrics([]byte("request_total{")); err == nil {
+	if _, err := parseMetrics([]byte("request_total{direction")); err == nil {
 		t.Error("half a line was read")
 	}
 }

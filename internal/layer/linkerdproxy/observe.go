@@ -119,7 +119,7 @@ type counters struct {
 func parseMetrics(raw []byte) (c counters, err error) {
 	c = counters{version: "of a version that it does not tell", requests: map[string]float64{}, connections: map[string]float64{}}
 	parser := expfmt.NewTextParser(prometheus.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(raw))
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(known(raw)))
 	if err != nil {
 		return c, fmt.Errorf("reading its metrics: %w", err)
 	}
@@ -127,15 +127,15 @@ func parseMetrics(raw []byte) (c counters, err error) {
 		for _, m := range family.GetMetric() {
 			label := labelsOf(m)
 			switch {
-			case name == "proxy_build_info":
+			case name == metricBuild:
 				if v := label["version"]; v != "" {
 					c.version = v
 				}
 			case strings.HasSuffix(label["target_addr"], ":"+strconv.Itoa(portAdmin)):
-			case name == "request_total":
+			case name == metricRequests:
 				c.requests[label["direction"]] += value(m)
 				c.came(label, value(m))
-			case name == "tcp_open_total" && label["peer"] == "src":
+			case name == metricConnections && label["peer"] == "src":
 				c.connections[label["direction"]] += value(m)
 				c.came(label, value(m))
 			}
@@ -143,6 +143,25 @@ func parseMetrics(raw []byte) (c counters, err error) {
 	}
 	slices.Sort(c.peers)
 	return c, nil
+}
+
+// The metrics that are read.
+const (
+	metricBuild       = "proxy_build_info"
+	metricRequests    = "request_total"
+	metricConnections = "tcp_open_total"
+)
+
+// known are the lines of those alone: the rest is partly in OpenMetrics' format,
+// and need not be understood.
+func known(raw []byte) (lines []byte) {
+	for line := range bytes.Lines(raw) {
+		name, _, labelled := bytes.Cut(line, []byte("{"))
+		if n := string(name); labelled && (n == metricBuild || n == metricRequests || n == metricConnections) {
+			lines = append(lines, line...)
+		}
+	}
+	return lines
 }
 
 // came notes by whom something was sent into the pod.
@@ -165,16 +184,8 @@ func labelsOf(m *dto.Metric) map[string]string {
 	return all
 }
 
-// value is a counter's, whatever type it is declared to be.
-func value(m *dto.Metric) float64 {
-	switch {
-	case m.GetCounter() != nil:
-		return m.GetCounter().GetValue()
-	case m.GetGauge() != nil:
-		return m.GetGauge().GetValue()
-	}
-	return m.GetUntyped().GetValue()
-}
+// value is a metric's; the lines that say of which type it is are left out.
+func value(m *dto.Metric) float64 { return m.GetUntyped().GetValue() }
 
 // maxAnswer bounds an answer of the admin interface.
 const maxAnswer = 8 << 20
