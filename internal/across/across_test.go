@@ -103,9 +103,11 @@ type fake struct {
 
 func (*fake) Topology() model.Topology { return model.Topology{Services: []model.Service{service()}} }
 
-func (f *fake) Scopes(string) ([]model.Scope, error)    { return f.scopes, nil }
-func (f *fake) Address(_ string, addr netip.Addr)       { f.vip = addr }
-func key(cluster string, m model.Manifest) (key string) { return cluster + "/" + kind(m) + "/" + named(m) }
+func (f *fake) Scopes(string) ([]model.Scope, error) { return f.scopes, nil }
+func (f *fake) Address(_ string, addr netip.Addr)    { f.vip = addr }
+func key(cluster string, m model.Manifest) (key string) {
+	return cluster + "/" + kind(m) + "/" + named(m)
+}
 
 func kind(m model.Manifest) string {
 	k, _ := m["kind"].(string)

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 )
@@ -140,9 +141,7 @@ type Manifest map[string]any
 // Object makes a manifest; the target adds its metadata's namespace and owner.
 func Object(apiVersion, kind, name string, rest Manifest) Manifest {
 	m := Manifest{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}}
-	for k, v := range rest {
-		m[k] = v
-	}
+	maps.Copy(m, rest)
 	return m
 }
 

@@ -21,7 +21,7 @@ func Get(ctx context.Context, address string, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading the address %q: %w", address, err)
 	}
-	if host, err := netip.ParseAddr(u.Hostname()); err != nil || !host.IsLoopback() || u.Scheme != "http" {
+	if host, failure := netip.ParseAddr(u.Hostname()); failure != nil || !host.IsLoopback() || u.Scheme != "http" {
 		return fmt.Errorf("asking %s: only http://127.0.0.1 is asked", address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -145,11 +145,11 @@ type meshed struct {
 }
 
 func (m *meshed) ProvisionIn(ctx context.Context, t model.Topology, around model.Surroundings) (model.Site, error) {
-	key := around.Protocol
+	names := []string{around.Protocol}
 	for _, mesh := range around.Meshes {
-		key += " " + mesh.Name
+		names = append(names, mesh.Name)
 	}
-	m.in[key]++
+	m.in[strings.Join(names, " ")]++
 	return m.Provision(ctx, t)
 }
 

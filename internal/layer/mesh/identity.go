@@ -48,7 +48,9 @@ func identity() (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding the key of Linkerd's issuer: %w", err)
 	}
-	text := func(kind string, der []byte) string { return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})) }
+	text := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
 	return map[string]any{
 		"identityTrustAnchorsPEM": text("CERTIFICATE", anchorDER),
 		"identity": map[string]any{"issuer": map[string]any{"tls": map[string]any{

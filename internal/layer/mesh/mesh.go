@@ -247,9 +247,9 @@ func scopes(s model.Site, name string) (model.ManifestSite, []model.Scope, error
 func (l *Layer) expose(ctx context.Context, s model.Site) (undo []func(context.Context) error, err error) {
 	var without, spread bool
 	for _, blueprint := range s.Topology().Services {
-		svc, err := s.Service(blueprint.Name)
-		if err != nil {
-			return nil, err
+		svc, failure := s.Service(blueprint.Name)
+		if failure != nil {
+			return nil, failure
 		}
 		without = without || !svc.VIP.IsValid()
 	}
@@ -258,8 +258,8 @@ func (l *Layer) expose(ctx context.Context, s model.Site) (undo []func(context.C
 	}
 	if m, ok := s.(model.ManifestSite); ok && len(s.Topology().Places()) > 1 {
 		for _, svc := range s.Topology().Services {
-			all, err := m.Scopes(svc.Name)
-			spread = spread || err == nil && across.Needed(all)
+			all, failure := m.Scopes(svc.Name)
+			spread = spread || failure == nil && across.Needed(all)
 		}
 	}
 	deploy := func(ctx context.Context, s model.Site) (func(context.Context) error, error) {

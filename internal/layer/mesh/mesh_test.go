@@ -129,13 +129,17 @@ func TestIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var id struct{ Issuer struct{ TLS struct{ CrtPEM, KeyPEM string } } }
-	if err := json.Unmarshal(raw, &id); err != nil {
+	var id struct {
+		Issuer struct {
+			TLS struct{ CrtPEM, KeyPEM string }
+		}
+	}
+	if err = json.Unmarshal(raw, &id); err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(parse(one["identityTrustAnchorsPEM"]))
-	if _, err := parse(id.Issuer.TLS.CrtPEM).Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+	if _, err = parse(id.Issuer.TLS.CrtPEM).Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
 		t.Error(err)
 	}
 	if !strings.Contains(id.Issuer.TLS.KeyPEM, "EC PRIVATE KEY") {

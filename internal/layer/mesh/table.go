@@ -1,6 +1,8 @@
 package mesh
 
 import (
+	"maps"
+
 	"github.com/windtunnel/windtunnel/internal/across"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
@@ -135,9 +137,7 @@ func istioAcross(c Config) across.Way {
 	marks := istio(c).Service
 	if c.Mode != sidecar {
 		labels := map[string]string{"istio.io/global": "true"}
-		for k, v := range marks.Labels {
-			labels[k] = v
-		}
+		maps.Copy(labels, marks.Labels)
 		marks.Labels = labels
 	}
 	return across.Merged("istio", marks)

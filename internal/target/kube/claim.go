@@ -194,12 +194,7 @@ func (t *Target) sweep(ctx context.Context, asked bool) (removed []string, err e
 			if lives(old.Annotations, asked, time.Now()) || id == "" {
 				continue
 			}
-			dead := *c
-			dead.namespace, dead.made = old.Namespace, t.kube.Namespace == "" && old.Namespace == prefix+id
-			if failure = errors.Join(dead.recall(ctx, id), t.uninstall(ctx, &dead)); failure == nil {
-				failure = dead.release(ctx, id)
-			}
-			if failure != nil {
+			if failure = t.bury(ctx, *c, old.Namespace, id); failure != nil {
 				if asked {
 					errs = append(errs, failure)
 				}
@@ -209,6 +204,15 @@ func (t *Target) sweep(ctx context.Context, asked bool) (removed []string, err e
 		}
 	}
 	return removed, errors.Join(errs...)
+}
+
+// bury removes what a dead run has left in a namespace, and what it had installed.
+func (t *Target) bury(ctx context.Context, c cluster, namespace, id string) error {
+	c.namespace, c.made = namespace, t.kube.Namespace == "" && namespace == prefix+id
+	if err := errors.Join(c.recall(ctx, id), t.uninstall(ctx, &c)); err != nil {
+		return err
+	}
+	return c.release(ctx, id)
 }
 
 // left lists the runs in a namespace, or all namespaces that were made for runs.

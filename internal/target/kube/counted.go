@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -92,28 +93,37 @@ func count(raw []byte, c model.Counters, client bool) (tally, error) {
 	}
 	for _, name := range c.Metrics {
 		for _, metric := range families[name].GetMetric() {
-			labels := map[string]string{}
-			for _, l := range metric.GetLabel() {
-				labels[l.GetName()] = l.GetValue()
-			}
+			labels := labelsOf(metric)
 			if !all(where, labels) || len(c.Except) > 0 && all(c.Except, labels) {
 				continue
 			}
-			n := value(metric)
-			if client {
-				t.client += n
-				continue
-			}
-			t.server += n
-			if labels[c.Secure[0]] == c.Secure[1] {
-				t.secure += n
-			}
-			if peer := labels[c.Peer]; peer != "" && n > 0 {
-				t.peers[peer] = true
-			}
+			t.note(value(metric), labels, c, client)
 		}
 	}
 	return t, nil
+}
+
+// note adds one counter.
+func (t *tally) note(n float64, labels map[string]string, c model.Counters, client bool) {
+	if client {
+		t.client += n
+		return
+	}
+	t.server += n
+	if labels[c.Secure[0]] == c.Secure[1] {
+		t.secure += n
+	}
+	if peer := labels[c.Peer]; peer != "" && n > 0 {
+		t.peers[peer] = true
+	}
+}
+
+func labelsOf(m *dto.Metric) map[string]string {
+	labels := map[string]string{}
+	for _, l := range m.GetLabel() {
+		labels[l.GetName()] = l.GetValue()
+	}
+	return labels
 }
 
 func value(m *dto.Metric) float64 {
@@ -142,7 +152,7 @@ func (t tally) facts(m model.Mesh) model.Ledger {
 			inPath++
 		}
 	}
-	add(model.FactProxies, fmt.Sprint(inPath))
+	add(model.FactProxies, strconv.Itoa(inPath))
 	switch {
 	case t.server == 0:
 	case t.secure == t.server:

@@ -102,8 +102,7 @@ func (t *Target) installOne(ctx context.Context, c *cluster, m model.Mesh, chart
 
 // administrators says what installing a mesh needs.
 func administrators(err error, m model.Mesh) error {
-	var target *model.TargetError
-	if errors.As(err, &target) {
+	if target, ok := errors.AsType[*model.TargetError](err); ok {
 		target.Hint = "installing " + m.Name + " needs a cluster administrator's rights, and its charts where they can be fetched (chart: names another place); " +
 			"or let somebody install it, and use it with installed: as-found"
 	}

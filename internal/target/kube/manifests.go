@@ -29,20 +29,7 @@ func (s *site) Scopes(service string) ([]model.Scope, error) {
 	taken := map[*cluster]string{}
 	for _, r := range s.topology.Regions {
 		for _, cl := range r.Clusters {
-			at := model.Scope{
-				Cluster: cl.Name, Object: service + "-" + s.trial, AppProtocol: s.around.AppProtocol(),
-				Selector: map[string]string{labelRun: s.target.id, labelTrial: s.trial, serviceLabel(service): "yes"},
-			}
-			var c *cluster
-			for _, n := range cl.Nodes {
-				c = s.places[n.Name].cluster
-				for _, p := range n.Pods {
-					at.Clients = at.Clients || p.Role == model.RoleClient
-					if slices.Contains(svc.Pods, p.Name) {
-						at.Pods = append(at.Pods, s.pods[p.Name].addr)
-					}
-				}
-			}
+			at, c := s.scope(cl, svc)
 			if c == nil || !at.Clients && len(at.Pods) == 0 {
 				continue
 			}
@@ -53,12 +40,31 @@ func (s *site) Scopes(service string) ([]model.Scope, error) {
 				}
 			}
 			taken[c] = cl.Name
-			at.Namespace = c.namespace
-			slices.SortFunc(at.Pods, netip.Addr.Compare)
 			all = append(all, at)
 		}
 	}
 	return all, nil
+}
+
+// scope is a service's in one cluster of the topology, which is a real one or
+// has no nodes.
+func (s *site) scope(of model.Cluster, svc model.Service) (at model.Scope, c *cluster) {
+	at = model.Scope{
+		Cluster: of.Name, Object: svc.Name + "-" + s.trial, AppProtocol: s.around.AppProtocol(),
+		Selector: map[string]string{labelRun: s.target.id, labelTrial: s.trial, serviceLabel(svc.Name): "yes"},
+	}
+	for _, n := range of.Nodes {
+		c = s.places[n.Name].cluster
+		at.Namespace = c.namespace
+		for _, p := range n.Pods {
+			at.Clients = at.Clients || p.Role == model.RoleClient
+			if slices.Contains(svc.Pods, p.Name) {
+				at.Pods = append(at.Pods, s.pods[p.Name].addr)
+			}
+		}
+	}
+	slices.SortFunc(at.Pods, netip.Addr.Compare)
+	return at, c
 }
 
 // Address keeps at which address clients reach a service.
@@ -115,8 +121,7 @@ func (s *site) Apply(ctx context.Context, name string, m model.Manifest) (undo f
 
 // moreRights says where the permissions are that are not needed without meshes.
 func moreRights(err error) error {
-	var target *model.TargetError
-	if errors.As(err, &target) && target.Hint == "deploy/rbac.yaml has the permissions that are needed" {
+	if target, ok := errors.AsType[*model.TargetError](err); ok && target.Hint == "deploy/rbac.yaml has the permissions that are needed" {
 		target.Hint = "deploy/rbac-mesh.yaml has the permissions that meshes and multi-cluster services need"
 	}
 	return err

@@ -58,7 +58,7 @@ func TestApply(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := undo(t.Context()); err != nil {
+	if err = undo(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"application/apply-patch+yaml n/server-7 owned by windtunnel-1 in trial 7", "deleted server-7"}
@@ -83,7 +83,10 @@ func TestRead(t *testing.T) {
 	}}
 	c, _ := served("a", there)
 	s := made(topology([]model.Node{node("n1", "s1")}), c, false, nil)
-	typed := func(m model.Manifest) bool { spec, _ := m["spec"].(map[string]any); return spec["type"] == "ClusterSetIP" }
+	typed := func(m model.Manifest) bool {
+		spec, _ := m["spec"].(map[string]any)
+		return spec["type"] == "ClusterSetIP"
+	}
 	labelled := model.Manifest{"apiVersion": mcsAPI, "kind": "ServiceImport", "metadata": map[string]any{}}.Marked(model.Marks{Labels: map[string]string{"of": "server"}})
 	for name, ref := range map[string]model.Manifest{"by name": model.Object(mcsAPI, "ServiceImport", "server-7", nil), "by labels": labelled} {
 		if o, err := s.Read(t.Context(), "c0", ref, typed); err != nil || o["kind"] != "ServiceImport" {

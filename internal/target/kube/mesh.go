@@ -274,25 +274,27 @@ func (c *cluster) available(ctx context.Context, m model.Mesh) (model.Ledger, er
 }
 
 func (c *cluster) workload(ctx context.Context, namespace string, w model.Workload) (is workload, err error) {
-	var spec corev1.PodSpec
 	if w.Kind == "DaemonSet" {
-		d, err := c.client.AppsV1().DaemonSets(namespace).Get(ctx, w.Name, metav1.GetOptions{})
-		if err != nil {
-			return is, err
+		d, failure := c.client.AppsV1().DaemonSets(namespace).Get(ctx, w.Name, metav1.GetOptions{})
+		if failure != nil {
+			return is, failure
 		}
-		spec, is.ready, is.wants = d.Spec.Template.Spec, d.Status.NumberReady, d.Status.DesiredNumberScheduled
-	} else {
-		d, err := c.client.AppsV1().Deployments(namespace).Get(ctx, w.Name, metav1.GetOptions{})
-		if err != nil {
-			return is, err
-		}
-		spec, is.ready, is.wants = d.Spec.Template.Spec, d.Status.AvailableReplicas, 1
-		if d.Spec.Replicas != nil {
-			is.wants = *d.Spec.Replicas
-		}
+		return workload{image(d.Spec.Template.Spec), d.Status.NumberReady, d.Status.DesiredNumberScheduled}, nil
 	}
-	if len(spec.Containers) > 0 {
-		is.image = spec.Containers[0].Image
+	d, err := c.client.AppsV1().Deployments(namespace).Get(ctx, w.Name, metav1.GetOptions{})
+	if err != nil {
+		return is, err
+	}
+	is = workload{image(d.Spec.Template.Spec), d.Status.AvailableReplicas, 1}
+	if d.Spec.Replicas != nil {
+		is.wants = *d.Spec.Replicas
 	}
 	return is, nil
+}
+
+func image(s corev1.PodSpec) string {
+	if len(s.Containers) == 0 {
+		return "no containers"
+	}
+	return s.Containers[0].Image
 }

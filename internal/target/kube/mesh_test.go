@@ -333,8 +333,8 @@ func TestInstall(t *testing.T) {
 	}
 	sweeper := New(model.Kube{}, Options{Charts: helm})
 	sweeper.clusters = []*cluster{{context: "a", client: client}}
-	if removed, err := sweeper.sweep(t.Context(), true); err != nil || len(removed) != 1 || len(helm.there) != 0 {
-		t.Errorf("%v, %v; still there: %v", removed, err, helm.there)
+	if removed, failure := sweeper.sweep(t.Context(), true); failure != nil || len(removed) != 1 || len(helm.there) != 0 {
+		t.Errorf("%v, %v; still there: %v", removed, failure, helm.there)
 	}
 	left, err := client.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(left.Items) != 0 {

@@ -37,14 +37,14 @@ type site struct {
 }
 
 var (
-	_ model.Site        = (*site)(nil)
-	_ model.SampledSite = (*site)(nil)
-	_ model.LoggedSite  = (*site)(nil)
-	_ model.FactSite    = (*site)(nil)
-	_ model.LosableSite = (*site)(nil)
-	_ model.ClockedSite = (*site)(nil)
-	_ model.ServiceSite = (*site)(nil)
-	_ model.MeshSite = (*site)(nil)
+	_ model.Site         = (*site)(nil)
+	_ model.SampledSite  = (*site)(nil)
+	_ model.LoggedSite   = (*site)(nil)
+	_ model.FactSite     = (*site)(nil)
+	_ model.LosableSite  = (*site)(nil)
+	_ model.ClockedSite  = (*site)(nil)
+	_ model.ServiceSite  = (*site)(nil)
+	_ model.MeshSite     = (*site)(nil)
 	_ model.ManifestSite = (*site)(nil)
 )
 
