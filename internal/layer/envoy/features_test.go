@@ -181,4 +181,42 @@ func TestRefusedRules(t *testing.T) {
 	if told, err := get(dial(t, site, to, 0)); err != nil || !strings.Contains(told, "sa/client") {
 		t.Errorf("%q, %v", told, err)
 	}
+	// What was refused once does not stand in the way of what is right.
+	undo, err = l.Apply(t.Context(), site, model.Rules{Service: "server", Routes: []model.Route{{Abort: http.StatusTeapot}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told, err := get(dial(t, site, to, 0)); err == nil || !strings.Contains(err.Error(), "418") {
+		t.Errorf("%q, %v", told, err)
+	}
+	if err := undo(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if told, err := get(dial(t, site, to, 0)); err != nil || !strings.Contains(told, "sa/client") {
+		t.Errorf("%q, %v", told, err)
+	}
+}
+
+// In ambient mode only waypoints follow rules about requests.
+func TestAmbientTakes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ways    []*waypoint
+		on      bool
+		rules   model.Rules
+		refusal string
+	}{
+		"connections":                 {nil, true, model.Rules{Service: "server", Limit: 1, Deny: []string{"client"}}, ""},
+		"requests":                    {nil, true, model.Rules{Service: "server", Log: true}, "only waypoints see requests"},
+		"requests to a waypoint":      {[]*waypoint{{}}, true, everyRule(), ""},
+		"an ingress":                  {[]*waypoint{{}}, true, model.Rules{Service: "server", Ingress: &model.Ingress{}}, "no ingress"},
+		"not announced":               {nil, false, model.Rules{Service: "server"}, "is static"},
+		"a service that is not there": {nil, true, model.Rules{Service: "nobody"}, `no service "nobody"`},
+	} {
+		m := example(t, regions("here"), `{"mode": "ambient"}`)
+		err := (&ambient{config: m.config, mesh: m, ways: c.ways, live: live{on: c.on}}).takes(c.rules)
+		if (err == nil) != (c.refusal == "") || err != nil && !strings.Contains(err.Error(), c.refusal) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
