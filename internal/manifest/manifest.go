@@ -131,11 +131,13 @@ func (m Manifest) sessions(all []store.Session) {
 // ledger adds the programs that ran, and what was seen of the variants.
 func (m Manifest) ledger(outcomes []model.Outcome) {
 	shown := []string{model.FactWireProtocol, model.FactMTLS, model.FactLevel, model.FactProxies, model.FactMTU, model.FactBalancing}
+	// Of a program out of an image its digest: the image may have several names.
+	programs := []string{model.FactProgram, model.FactDigest}
 	seen := map[string]map[string]bool{}
 	for i := range outcomes {
 		o := &outcomes[i]
 		for _, f := range o.Ledger {
-			if f.Key != model.FactProgram && !slices.Contains(shown, f.Key) {
+			if !slices.Contains(programs, f.Key) && !slices.Contains(shown, f.Key) {
 				continue
 			}
 			name := "observed." + o.Trial.Variant + "." + f.Key
@@ -147,7 +149,7 @@ func (m Manifest) ledger(outcomes []model.Outcome) {
 	}
 	for name, values := range seen {
 		factor := FactorObserved
-		if strings.HasSuffix(name, "."+model.FactProgram) {
+		if slices.ContainsFunc(programs, func(key string) bool { return strings.HasSuffix(name, "."+key) }) {
 			factor = FactorVersion
 		}
 		m[name] = Entry{factor, strings.Join(slices.Sorted(maps.Keys(values)), "; ")}

@@ -333,6 +333,10 @@ const (
 	FactProgram      = "program"
 	FactBalancing    = "load balancing"
 	FactTranslated   = "connections translated by the Service"
+	// FactImage and FactDigest are of a program that was taken out of an image:
+	// the image with its digest, and the program's own.
+	FactImage  = "program's image"
+	FactDigest = "program's digest"
 )
 
 // Claim is a fact that a layer says must be observed.

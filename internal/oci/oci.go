@@ -69,8 +69,8 @@ func (p Program) Facts(layer string) model.Ledger {
 		return nil
 	}
 	return model.Ledger{
-		{Layer: layer, Key: "program's image", Value: p.Image, Source: model.SourceProgram},
-		{Layer: layer, Key: "program's digest", Value: p.Digest, Source: model.SourceProgram},
+		{Layer: layer, Key: model.FactImage, Value: p.Image, Source: model.SourceProgram},
+		{Layer: layer, Key: model.FactDigest, Value: p.Digest, Source: model.SourceProgram},
 	}
 }
 

@@ -405,8 +405,8 @@ func comesIn(t *testing.T, l model.Layer, open bool) {
 	vip := netip.AddrPortFrom(svc.VIP, svc.Port)
 	labtest.Eventually(t, func() error { _, err := labtest.Ask(t, site, "client-0", vip, "server"); return err })
 	facts := labtest.Observed(t, site, l, model.FactWireProtocol)
-	if !strings.Contains(facts["program's image"], "/linkerd/proxy@sha256:") || facts["program's digest"] == "" {
-		t.Errorf("the ledger has %q, %q", facts["program's image"], facts["program's digest"])
+	if !strings.Contains(facts[model.FactImage], "/linkerd/proxy@sha256:") || facts[model.FactDigest] == "" {
+		t.Errorf("the ledger has %q, %q", facts[model.FactImage], facts[model.FactDigest])
 	}
 	if facts[model.FactMTLS] != tls13 || facts[model.FactPeer] != identity("client") {
 		t.Errorf("mTLS %q with %q", facts[model.FactMTLS], facts[model.FactPeer])
