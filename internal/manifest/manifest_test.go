@@ -36,7 +36,9 @@ func run(t *testing.T, change func(s *model.Study, h *model.Host), version strin
 	m, err := New(&store.Run{
 		Plan: raw, Sessions: []store.Session{{Version: version, Host: h}},
 		Outcomes: []model.Outcome{{Trial: model.Trial{Variant: "envoy"}, Ledger: model.Ledger{
-			{Key: model.FactProgram, Value: "Envoy " + version}, {Key: model.FactMTLS, Value: "TLSv1.3"}, {Key: "anything", Value: version},
+			{Key: model.FactProgram, Value: "Envoy " + version},
+			{Key: model.FactMTLS, Value: "TLSv1.3"},
+			{Key: "anything", Value: version},
 			{Key: model.FactDigest, Value: "sha256:" + version},
 		}}},
 	})
@@ -56,7 +58,8 @@ func TestDiff(t *testing.T) {
 		"nothing": {nil, "v1", []Change{}},
 		"versions": {nil, "v2", []Change{
 			{FactorVersion, "observed.envoy.program", "Envoy v1", "Envoy v2"},
-			{FactorVersion, "observed.envoy.program's digest", "sha256:v1", "sha256:v2"}, {FactorVersion, "windtunnel", "v1", "v2"},
+			{FactorVersion, "observed.envoy.program's digest", "sha256:v1", "sha256:v2"},
+			{FactorVersion, "windtunnel", "v1", "v2"},
 		}},
 		"what changes nothing": {func(s *model.Study, _ *model.Host) {
 			s.Design.Seed, s.Design.Blocks, s.Design.MaxBlocks, s.Question, s.Gates = 2, 8, 8, "Why?", []model.Gate{{Text: "x"}}
