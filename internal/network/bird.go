@@ -77,10 +77,10 @@ func (s *Site) learnRoutes(ctx context.Context, c RouteConfig, pathMTU int, anno
 		return nil, err
 	}
 	out := &speakers{config: c, site: s, announced: announced, program: program}
-	if err := s.Each(ctx, s.forgetRoutes); err != nil {
+	if err = s.Each(ctx, s.forgetRoutes); err != nil {
 		return nil, err
 	}
-	if err := s.Each(ctx, s.spread); err != nil {
+	if err = s.Each(ctx, s.spread); err != nil {
 		return nil, err
 	}
 	s.OnUndo(func() error {

@@ -71,7 +71,9 @@ func TestConfig(t *testing.T) {
 func TestMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	for raw, needs := range map[string]bool{`{}`: false, `{"routes": "bgp"}`: true} {
-		checked, ok := made(t, Plugin(), raw).(interface{ Check(ctx context.Context) error })
+		checked, ok := made(t, Plugin(), raw).(interface {
+			Check(ctx context.Context) error
+		})
 		if !ok {
 			t.Fatal("the layer cannot say what it needs")
 		}

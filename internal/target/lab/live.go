@@ -79,7 +79,7 @@ func (t *Target) read(ctx context.Context, now *model.Live) {
 		return
 	}
 	var readings []model.Reading
-	for _, sampler := range s.trafficSamplers() {
+	for _, sampler := range append(s.trafficSamplers(), s.linkSamplers()...) {
 		more, err := sampler.Sample(ctx, nil)
 		if err != nil {
 			return // it is being made or removed

@@ -25,7 +25,8 @@ func TestLive(t *testing.T) { //nolint:paralleltest // which site was made last 
 	})
 	defer serving.Wait()
 	defer stop()
-	site := labtest.TwoNodes(t)
+	site := labtest.Site(t, linked(model.Link{Delay: time.Millisecond}))
+	counted := states(t, site)[0].Means != "netem" // whose links are not
 	var gone sync.WaitGroup
 	seen, ended := 0, false
 	watch := func() error {
@@ -38,8 +39,10 @@ func TestLive(t *testing.T) { //nolint:paralleltest // which site was made last 
 				ended = true
 				return false
 			}
-			client := model.DeviceSubject(model.PlacePod, "client-0", "eth0")
-			if !slices.ContainsFunc(now.Readings, func(r model.Reading) bool { return r.Subject == client }) || len(now.Topology.Nodes()) != 2 {
+			has := func(subject string) bool {
+				return slices.ContainsFunc(now.Readings, func(r model.Reading) bool { return r.Subject == subject })
+			}
+			if !has(model.DeviceSubject(model.PlacePod, "client-0", "eth0")) || counted && !has(model.SubjectLink+"node-0>node-1") || len(now.Topology.Nodes()) != 2 {
 				t.Errorf("%+v", now)
 				return false
 			}
