@@ -71,6 +71,20 @@ func TestThinkTime(t *testing.T) { //nolint:paralleltest // loads at a time shar
 	}
 }
 
+// Users with random think times are there from the first moment: in one think
+// time each sends once, on average. Spread evenly over it, those who begin early
+// would be back: 1.37 requests each.
+func TestUsersBeginAsTheyGoOn(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	const users = 400
+	l := closed(users, 300*time.Millisecond)
+	l.Think, l.Pattern = l.Duration, model.Pattern{Poisson: true}
+	r := run(t, job(l, serve(t, says(okAnswer))))
+	// 20 is the standard deviation; a busy host makes them fewer, never more.
+	if r.FailedTotal() > 0 || r.Due > users+4*20 || r.Due < users/2 {
+		t.Errorf("%d users have sent %d requests in one think time, %v failed", users, r.Due, r.Failed)
+	}
+}
+
 func TestPacedClosedLoop(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
 	l := closed(4, 400*time.Millisecond)
 	l.Pace = 500

@@ -202,7 +202,9 @@ func (w *worker) wakeUp(s *slot, now int64) {
 }
 
 // settle has the slots of a closed loop begin: all at once, or spread evenly
-// over the first turn or the first thought.
+// over the first turn or the first thought. Where thoughts are random, what is
+// left of one is as long as a whole one: spread evenly, the first users would be
+// back before the last have begun, and the loop would begin with too high a rate.
 func (w *worker) settle() {
 	all := int64(w.streams * len(w.conns))
 	spread := max(w.pace, w.job.Load.Think.Nanoseconds())
@@ -210,6 +212,9 @@ func (w *worker) settle() {
 		s := w.free.pop()
 		s.turn = w.start + spread*i/all
 		s.until, s.freed = s.turn, w.start
+		if w.job.Load.Pattern.Poisson {
+			s.until = w.rest(s, w.start)
+		}
 		w.resting.push(s)
 	}
 }
