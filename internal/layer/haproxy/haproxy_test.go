@@ -3,15 +3,22 @@ package haproxy
 import (
 	"encoding/json"
 	"errors"
+	"flag"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/windtunnel/windtunnel/internal/labtest"
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
+
+var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) {
 	labtest.Main(m, labtest.Commands{labtest.CommandServe: labtest.Serve})
@@ -78,6 +85,51 @@ func TestNoProgram(t *testing.T) {
 	_, err := Find(missing)
 	if !errors.Is(err, model.ErrUnsupported) || !strings.Contains(err.Error(), "apt-get install haproxy") || !strings.Contains(err.Error(), missing) {
 		t.Errorf("error %v must say what is missing and how to get it", err)
+	}
+}
+
+// fixed is a pod that is no more than its name and address.
+type fixed struct {
+	model.Pod
+	name, addr string
+}
+
+func (f fixed) Name() string     { return f.name }
+func (f fixed) Addr() netip.Addr { return netip.MustParseAddr(f.addr) }
+
+// What a server's sidecar is told, of an HTTP service and one at L4.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	c, err := parse(json.RawMessage(`{"mtls": "strict", "load_balancing": "least-connections", "health_check": {"path": "/healthz", "interval": "500ms"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := proxy.NewCA("ca." + trustDomain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := service{
+		model.Service{Name: "web", Port: 80, TargetPort: 8080, Pods: []string{"web-0", "web-1"}},
+		[]model.Pod{fixed{name: "web-0", addr: "10.128.4.2"}, fixed{name: "web-1", addr: "10.128.4.3"}},
+		true,
+	}
+	redis := service{
+		model.Service{Name: "redis", Port: 6379, TargetPort: 6379, Pods: []string{"redis-0"}}, []model.Pod{fixed{name: "redis-0", addr: "10.128.4.4"}}, false,
+	}
+	l := &Layer{config: c, ca: ca, services: []service{web, redis}}
+	got := l.file(&sidecar{own: []service{web, redis}})
+	golden := filepath.Join("testdata", "both.cfg")
+	if *update {
+		if err = os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 
