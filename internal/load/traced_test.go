@@ -34,7 +34,7 @@ func TestTraced(t *testing.T) {
 			mu.Lock()
 			seen[n]++
 			mu.Unlock()
-			if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nServer-Timing: %s\r\nContent-Length: 0\r\n\r\n", model.AppendTiming(nil, model.TimingApp, 1234)); err != nil {
+			if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nServer-Timing: %s\r\nContent-Length: 0\r\n\r\n", append(model.AppendTiming(nil, model.TimingApp, 1234), ", a.app;dur=1"...)); err != nil {
 				return
 			}
 		}

@@ -197,7 +197,7 @@ func (b *Breakdown) notes() []string {
 			parts = append(parts, fmt.Sprintf("%s %s (%s)", kind, FormatValue(metric.UnitSeconds, sum), b.share(sum)))
 		}
 	}
-	if len(b.Parts) > len(parts) { // else it is the table once more
+	if len(parts) > 0 && len(b.Parts) > len(parts) { // else it is the table once more
 		notes = append(notes, "In sum: "+strings.Join(parts, ", ")+".")
 	}
 	if dark := sums[model.PartUnexplained]; dark != 0 {

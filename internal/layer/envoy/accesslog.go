@@ -20,7 +20,7 @@ func (l *Layer) Spans(context.Context) ([]model.Span, error) {
 		if !l.mesh.logs() {
 			break
 		}
-		spans, err := sc.Envoy.Spans(ofStat)
+		spans, err := sc.Spans(ofStat)
 		if err != nil {
 			return nil, err
 		}

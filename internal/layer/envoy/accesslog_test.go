@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"testing"
@@ -13,23 +14,12 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// Sidecars record traced requests and no others, and what they say of one and
-// the same request fits together.
-func TestSpans(t *testing.T) {
-	t.Parallel()
-	site := labtest.Site(t, labtest.Topology(1))
-	l := layer(t, Strict)
-	l.Trace()
-	tells(t, site)
-	labtest.Deploy(t, site, l)
-	svc, err := site.Service("server")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := dial(t, site, netip.AddrPortFrom(svc.VIP, svc.Port), 0)
+// ask sends requests on one connection, the first and every second of which is
+// traced, with its number from 1 on.
+func ask(t *testing.T, c net.Conn, requests int) {
+	t.Helper()
 	in := bufio.NewReader(c)
-	const traced = 3
-	for i := range 2 * traced {
+	for i := range requests {
 		id := fmt.Sprintf("%s%016x", model.TracedPrefix, i+1)
 		if i%2 > 0 {
 			id = fmt.Sprintf("somebody-else-%d", i)
@@ -46,6 +36,23 @@ func TestSpans(t *testing.T) {
 		}
 		_ = resp.Body.Close() // read to its end
 	}
+}
+
+// Sidecars record traced requests and no others, and what they say of one and
+// the same request fits together.
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	site := labtest.Site(t, labtest.Topology(1))
+	l := layer(t, Strict)
+	l.Trace()
+	tells(t, site)
+	labtest.Deploy(t, site, l)
+	svc, err := site.Service("server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const traced = 3
+	ask(t, dial(t, site, netip.AddrPortFrom(svc.VIP, svc.Port), 0), 2*traced)
 	const second = 1_000_000_000
 	var took model.Traced
 	for i := range uint64(traced) {
