@@ -17,13 +17,13 @@ const statusOK = http.StatusOK
 
 // tries is how often a check is done that does not come out as yes although
 // the rules were taken: what a proxy is told, its threads follow a moment later.
-const tries = 4
+const tries = 5
 
 // applied is said of rules that a layer has taken.
 const applied = "applied"
 
 // pauseBetween is the time between tries.
-const pauseBetween = 300 * time.Millisecond
+const pauseBetween = 400 * time.Millisecond
 
 // Run does a check.
 func (b *Bench) Run(ctx context.Context, c Check) (r Result, err error) {
@@ -168,7 +168,7 @@ func (b *Bench) linesOf(ctx context.Context, c Check, seen Seen, names []string)
 		if c.Judge(seen).Verdict == Yes || !b.changes() {
 			break
 		}
-		wait(ctx, pauseBetween/3)
+		wait(ctx, pauseBetween/4)
 	}
 	return seen.Lines
 }
