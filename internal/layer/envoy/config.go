@@ -85,10 +85,11 @@ type Config struct {
 	// LoadBalancing is least-request (Istio's default), round-robin (Kuma's) or
 	// locality.
 	LoadBalancing LoadBalancing `json:"load_balancing,omitempty" jsonschema:"enum=least-request,enum=round-robin,enum=locality"`
-	// LocalityFor are the services that have locality and outlier detection;
-	// none: all. The others have their mesh's defaults.
+	// LocalityFor are the services that have locality; none: all. The others use
+	// the endpoints of all regions alike.
 	LocalityFor []string `json:"locality_for,omitempty"`
-	// Outlier takes endpoints out that fail. With istio, locality has it always.
+	// Outlier takes endpoints out that fail, of all services. Without it, with
+	// istio, those with locality have Istio's default.
 	Outlier *Outlier `json:"outlier_detection,omitempty"`
 	// Failover is, by region, the region that comes next; without, and after it,
 	// the nearest comes first.
@@ -157,10 +158,6 @@ func parse(raw json.RawMessage) (Config, error) {
 			c.LoadBalancing = RoundRobin
 		}
 	}
-	if c.LoadBalancing == Locality && c.Outlier == nil && c.Profile == proxy.Istio && c.Mode == Sidecar {
-		usual := usualOutlier()
-		c.Outlier = &usual
-	}
 	err := c.check()
 	if c.Telemetry == "" {
 		c.Telemetry = On
@@ -183,10 +180,16 @@ func (c Config) near(service string) bool {
 
 // outlier is a service's outlier detection; nil: it has none.
 func (c Config) outlier(service string) *Outlier {
-	if len(c.LocalityFor) > 0 && !c.near(service) {
-		return nil
+	if c.Outlier == nil && c.near(service) && c.ejects() {
+		usual := usualOutlier()
+		return &usual
 	}
 	return c.Outlier
+}
+
+// ejects says whether any service has outlier detection.
+func (c Config) ejects() bool {
+	return c.Outlier != nil || c.LoadBalancing == Locality && c.Profile == proxy.Istio && c.Mode == Sidecar
 }
 
 func (c Config) check() error {

@@ -28,7 +28,6 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	two := proxy.Options{Concurrency: 2}
 	usual := Config{Profile: proxy.Istio, Mode: Sidecar, MTLS: Strict, LoadBalancing: LeastRequest, Telemetry: On, Start: NativeStart, Options: two}
-	outlier := usualOutlier()
 	quick := Outlier{Errors: 1, Interval: "1s", BaseEjectionTime: "2s", MaxEjectionPercent: 10, Split: true, LocalErrors: 10}
 	tests := map[string]struct {
 		raw     string
@@ -46,10 +45,10 @@ func TestParse(t *testing.T) {
 			},
 			"",
 		},
-		"locality has outlier detection": {
+		"locality": {
 			`{"load_balancing": "locality", "failover": {"a": "b"}}`,
 			Config{
-				Profile: proxy.Istio, Mode: Sidecar, MTLS: Strict, LoadBalancing: Locality, Outlier: &outlier, Failover: map[string]string{"a": "b"},
+				Profile: proxy.Istio, Mode: Sidecar, MTLS: Strict, LoadBalancing: Locality, Failover: map[string]string{"a": "b"},
 				Telemetry: On, Start: NativeStart, Options: two,
 			},
 			"",

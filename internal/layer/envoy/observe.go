@@ -103,7 +103,7 @@ func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error)
 	f.count("TLS cipher", sum.ciphers...)
 	f.count(model.FactRetries, fmt.Sprintf("up to %d; %d done", l.config.retries(), sum.retries))
 	f.count(factRequests, l.config.told(sum.told)...)
-	if l.config.Outlier != nil {
+	if l.config.ejects() {
 		f.count("endpoints taken out by outlier detection", strconv.FormatUint(sum.ejections, 10))
 	}
 	if l.window != nil {

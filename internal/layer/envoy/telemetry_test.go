@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -86,9 +87,32 @@ func TestLocalityFor(t *testing.T) {
 			t.Errorf("%s: %q, want %q", key, facts[key], want)
 		}
 	}
-	for service, want := range map[string]bool{"server": false, "remote": true} {
-		if got := l.config.outlier(service) != nil; got != want {
-			t.Errorf("%s has outlier detection: %v", service, got)
+}
+
+// Locality has Istio's outlier detection; what the study says holds for all.
+func TestOutlierOf(t *testing.T) {
+	t.Parallel()
+	usual, own := usualOutlier(), Outlier{Errors: 2, Interval: "1s", BaseEjectionTime: "2s", MaxEjectionPercent: 10, LocalErrors: 5}
+	for name, tt := range map[string]struct {
+		raw           string
+		server, redis *Outlier
+	}{
+		"none":           {`{}`, nil, nil},
+		"locality":       {`{"load_balancing": "locality"}`, &usual, &usual},
+		"for the server": {`{"load_balancing": "locality", "locality_for": ["server"]}`, &usual, nil},
+		"said": {
+			`{"load_balancing": "locality", "locality_for": ["server"], "outlier_detection": {"consecutive_5xx_errors": 2, "interval": "1s", "base_ejection_time": "2s"}}`,
+			&own, &own,
+		},
+		"Kuma":    {`{"profile": "kuma", "protocol": "http", "load_balancing": "locality"}`, nil, nil},
+		"ambient": {`{"mode": "ambient", "load_balancing": "locality"}`, nil, nil},
+	} {
+		c, err := parse(json.RawMessage(tt.raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]*Outlier{tt.server, tt.redis}, []*Outlier{c.outlier("server"), c.outlier("redis")}); diff != "" {
+			t.Errorf("%s (-want +got): %s", name, diff)
 		}
 	}
 }
