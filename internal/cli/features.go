@@ -188,8 +188,12 @@ func narrowed(s model.Study, variants []string) (model.Study, error) {
 	return s, nil
 }
 
-// isVariant says whether one of the usual studies has such a variant.
+// isVariant says whether one of the usual studies has such a variant, and no
+// built-in study is called that.
 func (a *app) isVariant(name string) bool {
+	if slices.ContainsFunc(a.catalog.Studies, func(s Study) bool { return s.Name == name }) {
+		return false
+	}
 	for _, study := range usualStudies() {
 		s, err := a.featureVariants(study)
 		if err == nil && slices.ContainsFunc(s.Variants, func(v model.Variant) bool { return v.Name == name }) {

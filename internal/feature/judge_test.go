@@ -108,7 +108,7 @@ func TestJudgements(t *testing.T) {
 		{"request metrics", "wrong", Seen{Replies: [][]Reply{v1}, Counted: map[int]int{2: 30}}, Partly, "4xx 0 of 12"},
 		{"request metrics", "connections by a proxy", Seen{Replies: [][]Reply{v1}, Counted: map[int]int{0: 42}}, Partly, "42 connections"},
 		{"request metrics", "connections by rules", Seen{Replies: [][]Reply{v1}, Translated: true}, Partly, "connections are counted"},
-		{"request metrics", "nothing", Seen{Replies: [][]Reply{v1}}, No, "nothing"},
+		{"request metrics", "nothing", Seen{Replies: [][]Reply{v1}}, No, "no layer"},
 		{"access logs", "all", Seen{Replies: [][]Reply{v1[:2]}, Lines: []string{`"GET /?request=v1-a-200-0"`, `"GET /?request=v1-a-200-1"`}}, Yes, "2 of 2"},
 		{"access logs", "another's is none", Seen{Replies: [][]Reply{v1[:2]}, Lines: []string{`"GET /?request=v1-a-200-0"`, `"GET /?request=v1-a-200-11"`}}, Partly, "1 of 2"},
 		{"tracing", "whole", Seen{Replies: [][]Reply{v1, v2}, Got: map[string]Got{

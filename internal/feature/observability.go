@@ -39,7 +39,7 @@ func observability() []Check {
 }
 
 func metered(s Seen, right, wrong int) Result {
-	r := Result{Verdict: No, Sent: sent(s), Seen: "nothing is counted"}
+	r := Result{Verdict: No, Sent: sent(s), Seen: "no layer of the stack counts requests"}
 	if s.Translated {
 		r.Verdict, r.Seen = Partly, "connections are counted, not requests"
 	}

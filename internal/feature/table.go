@@ -55,13 +55,13 @@ func prove(ctx context.Context, target model.Target, s Stack, checks []Check, pr
 	b, err := Open(ctx, site, layers)
 	defer func() { err = errors.Join(err, b.Close(after)) }()
 	if err != nil {
-		return c, nil, errors.Join(err, b.lastWords())
+		return c, nil, errors.Join(err, b.lastWords(ctx))
 	}
 	for _, check := range checks {
 		progress(s.Name, check.Name)
 		var r Result
 		if r, err = b.Run(ctx, check); err != nil {
-			return c, nil, errors.Join(err, b.lastWords())
+			return c, nil, errors.Join(err, b.lastWords(ctx))
 		}
 		results = append(results, r)
 	}
@@ -69,11 +69,12 @@ func prove(ctx context.Context, target model.Target, s Stack, checks []Check, pr
 	return c, results, err
 }
 
-// lastWords are the ends of the logs, where something went wrong.
-func (b *Bench) lastWords() error {
+// lastWords are the ends of the logs, where something went wrong that was not
+// asked for.
+func (b *Bench) lastWords(ctx context.Context) error {
 	const most = 2000
 	log := strings.TrimSpace(string(b.logs()))
-	if log == "" {
+	if log == "" || ctx.Err() != nil {
 		return nil
 	}
 	return fmt.Errorf("the last that was logged: %s", log[max(0, len(log)-most):])
