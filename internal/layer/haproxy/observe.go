@@ -158,11 +158,17 @@ func field(info []byte, name string) string {
 
 // parseStat reads the table of "show stat".
 func parseStat(raw []byte) (c counters, err error) {
+	err = eachRow(raw, c.count)
+	return c, err
+}
+
+// eachRow visits the rows of the table of "show stat".
+func eachRow(raw []byte, visit func(get func(column string) string)) error {
 	r := csv.NewReader(bytes.NewReader(raw))
 	r.FieldsPerRecord = -1
 	head, err := r.Read()
 	if err != nil {
-		return c, fmt.Errorf("reading its counters: %w", err)
+		return fmt.Errorf("reading its counters: %w", err)
 	}
 	column := map[string]int{}
 	for i, name := range head {
@@ -171,12 +177,12 @@ func parseStat(raw []byte) (c counters, err error) {
 	for {
 		row, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return c, nil
+			return nil
 		}
 		if err != nil {
-			return c, fmt.Errorf("reading its counters: %w", err)
+			return fmt.Errorf("reading its counters: %w", err)
 		}
-		c.count(func(name string) string {
+		visit(func(name string) string {
 			if i, known := column[name]; known && i < len(row) {
 				return row[i]
 			}
