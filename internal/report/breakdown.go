@@ -91,6 +91,9 @@ func breakdownOf(o *model.Outcome, m *Model) Breakdown {
 		})
 	}
 	out.Notes = out.notes()
+	if o.Load != nil && o.Load.Succeeded < o.Load.Due {
+		out.Notes = append(out.Notes, fmt.Sprintf("Of %d requests of the trial %d did not succeed: what is shown is of the others.", o.Load.Due, o.Load.Due-o.Load.Succeeded))
+	}
 	return out
 }
 

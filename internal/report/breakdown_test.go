@@ -40,6 +40,7 @@ func broken(trial model.Trial) model.Outcome {
 	}
 	b.Parts[0].Took[0], b.Parts[3].Took[0] = b.Parts[0].Took[0]-5*us, 5*us
 	o.Breakdown = b
+	o.Load = &model.LoadResult{Due: requests + 5, Succeeded: requests + 2}
 	return o
 }
 
@@ -80,7 +81,7 @@ func TestBreakdown(t *testing.T) {
 	}
 	wanted := []string{
 		"Where time goes: envoy under " + s.Loads[0].Name, "Unexplained: 550 µs, 92 %", "the requests' median is 600 µs",
-		"Left out: 2 of 1002 traced requests", "not broken down: the trial failed while waiting for the path to be ready: no answer",
+		"Left out: 2 of 1002 traced requests", "Of 1005 requests of the trial 3 did not succeed", "not broken down: the trial failed while waiting for the path to be ready: no answer",
 	}
 	for _, f := range []report.Format{text.Format{}, markdown.Format{}} {
 		var out bytes.Buffer
