@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,6 +184,18 @@ func TestCalibration(t *testing.T) {
 	r := open(t, dir)
 	if len(r.Calibration) != 1 || len(r.Outcomes) != 1 || r.Frozen == nil || len(r.Frozen.Rates) != 1 || r.Frozen.Rates[0] != frozen.Rates[0] {
 		t.Fatalf("got %+v, %+v, %+v", r.Calibration, r.Outcomes, r.Frozen)
+	}
+	broken := outcome(1)
+	broken.Trial.Breakdown = true
+	if w, err = Resume(r); err != nil {
+		t.Fatal(err)
+	}
+	if err = errors.Join(w.Outcome(broken, map[string][]byte{"a.log": []byte("y")}), w.Close(nil)); err != nil {
+		t.Fatal(err)
+	}
+	r = open(t, dir)
+	if len(r.Outcomes) != 1 || len(r.Broken) != 1 || len(r.Broken[0].Logs) != 1 || r.Broken[0].Logs[0] != "breakdown/0001/a.log" {
+		t.Fatalf("a breakdown trial came back as %+v beside %+v", r.Broken, r.Outcomes)
 	}
 	if got := r.Calibration[0].Logs; len(got) != 1 || got[0] != "calibration/0001/a.log" {
 		t.Errorf("logs %v", got)
