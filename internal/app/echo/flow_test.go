@@ -201,29 +201,34 @@ func TestOffload(t *testing.T) { //nolint:paralleltest // as above
 }
 
 // What is due together goes together, each datagram as itself and in its own
-// interval, and none later than was allowed and the machine makes it.
+// interval. A busy machine may leave much unsent: it is tried until some are sent, and
+// the counts must fit in any case.
 func TestGathered(t *testing.T) { //nolint:paralleltest // as above
-	const wait = 5 * time.Millisecond
-	r := loading(t, newUDP, `{"mode": "flow", "size": 500}`, serving(t), func(j *load.Job) {
-		j.Load.Rate, j.Load.Coalesce = 20_000, wait
-	})
-	d := r.Datagrams
-	if d.Sent+r.Unsent != r.Due || d.Sent == 0 || d.Lost != 0 || d.Received != d.Sent || d.Reordered+d.Duplicated != 0 {
-		t.Errorf("due %d, unsent %d, %+v", r.Due, r.Unsent, d) // a busy machine may leave some unsent at the end
+	const wait, tries, some = 10 * time.Millisecond, 20, 500
+	for range tries {
+		r := loading(t, newUDP, `{"mode": "flow", "size": 500}`, serving(t), func(j *load.Job) {
+			j.Load.Rate, j.Load.Coalesce = 10_000, wait
+		})
+		d := r.Datagrams
+		var sum uint64
+		for _, in := range d.Intervals {
+			sum += in.Sent
+		}
+		if d.Sent+r.Unsent != r.Due || sum != d.Sent || d.Lost != d.Sent-d.Received || d.Reordered+d.Duplicated != 0 || d.Calls > d.Sent {
+			t.Fatalf("due %d, unsent %d, %d in the intervals, %+v", r.Due, r.Unsent, sum, d)
+		}
+		if d.Sent < some {
+			continue
+		}
+		if at := float64(d.Sent) / float64(d.Calls); at < 50 { // 100 are due in that time; being late only makes it more
+			t.Errorf("%d datagrams by %d calls", d.Sent, d.Calls)
+		}
+		if half := r.Lateness.Quantile(0.5); half < wait/8 {
+			t.Errorf("half of the datagrams were at most %s late, though all waited for those after them", half)
+		}
+		return
 	}
-	if at := float64(d.Sent) / float64(d.Calls); at < 50 { // 100 are due in that time; a busy machine only makes it more
-		t.Errorf("%d datagrams by %d calls", d.Sent, d.Calls)
-	}
-	if least := r.Lateness.Quantile(0.5); least < wait/8 {
-		t.Errorf("half of the datagrams were at most %s late, though all waited for those after them", least)
-	}
-	var sum uint64
-	for _, in := range d.Intervals {
-		sum += in.Sent
-	}
-	if sum != d.Sent {
-		t.Errorf("%d in the intervals, %d in all", sum, d.Sent)
-	}
+	t.Errorf("in %d tries not even %d of 3000 datagrams could be sent", tries, some)
 }
 
 func TestNobodyReceives(t *testing.T) { //nolint:paralleltest // as above
