@@ -60,10 +60,10 @@ type Layer struct {
 	kind   kind
 	config Config
 	mesh   model.Mesh
-	// joined is what showed that the pods are in it; merged, that its Services
-	// span clusters.
+	// joined is what showed that the pods are in it.
 	joined model.Ledger
-	merged bool
+	// own says that the target made Services for it; merged, that they span clusters.
+	own, merged bool
 }
 
 var (
@@ -269,8 +269,8 @@ func (l *Layer) expose(ctx context.Context, s model.Site) (undo []func(context.C
 		}
 		return own.Expose(ctx)
 	}
+	l.own, l.merged = !spread, spread
 	if spread {
-		l.merged = true
 		deploy = l.kind.across(l.config).Deploy
 	}
 	u, err := deploy(ctx, s)
@@ -304,10 +304,13 @@ func (l *Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error)
 		return nil, err
 	}
 	ledger := append(slices.Clone(l.joined), counted...)
-	if !l.merged {
-		return ledger, nil
+	var more model.Ledger
+	if own, ok := s.(model.ServiceSite); ok && l.own {
+		more, err = own.Exposed(ctx, l.kind.name)
 	}
-	more, err := l.kind.across(l.config).Observe(ctx, s)
+	if l.merged {
+		more, err = l.kind.across(l.config).Observe(ctx, s)
+	}
 	return append(ledger, more...), err
 }
 

@@ -181,7 +181,10 @@ func (f *fake) Expose(context.Context) (func(context.Context) error, error) {
 	return f.step("expose")
 }
 
-func (*fake) Exposed(context.Context, string) (model.Ledger, error) { return nil, nil }
+func (*fake) Exposed(_ context.Context, of string) (model.Ledger, error) {
+	return model.Ledger{{Layer: of, Key: model.FactBalancing, Value: "ClusterIP"}}, nil
+}
+
 func (f *fake) Scopes(string) ([]model.Scope, error)                { return f.scopes, nil }
 func (f *fake) Address(_ string, a netip.Addr)                      { f.vip = a }
 
@@ -219,10 +222,12 @@ func TestDeploy(t *testing.T) {
 		vip    netip.Addr
 		want   string
 		front  string
+		// balanced is by what, as the mesh's own facts say.
+		balanced string
 	}{
-		"one cluster":          {[]model.Scope{near}, netip.Addr{}, "near/PeerAuthentication expose not expose not near/PeerAuthentication", "10.96.0.1:80"},
-		"a Service is there":   {[]model.Scope{near}, netip.MustParseAddr("10.96.0.7"), "near/PeerAuthentication not near/PeerAuthentication", "10.96.0.7:80"},
-		"across two, as Istio": {[]model.Scope{near, far}, netip.Addr{}, "near/PeerAuthentication far/PeerAuthentication near/Service far/Service not far/Service not near/Service not far/PeerAuthentication not near/PeerAuthentication", "10.96.0.2:80"},
+		"one cluster":          {[]model.Scope{near}, netip.Addr{}, "near/PeerAuthentication expose not expose not near/PeerAuthentication", "10.96.0.1:80", "ClusterIP"},
+		"a Service is there":   {[]model.Scope{near}, netip.MustParseAddr("10.96.0.7"), "near/PeerAuthentication not near/PeerAuthentication", "10.96.0.7:80", ""},
+		"across two, as Istio": {[]model.Scope{near, far}, netip.Addr{}, "near/PeerAuthentication far/PeerAuthentication near/Service far/Service not far/Service not near/Service not far/PeerAuthentication not near/PeerAuthentication", "10.96.0.2:80", "Service of cluster near, over 1 pods in 1 clusters"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -240,7 +245,7 @@ func TestDeploy(t *testing.T) {
 				t.Errorf("front %s, want %s", got, tt.front)
 			}
 			facts, err := l.Observe(t.Context(), f)
-			if err != nil || facts[0].Value != "sidecar" || facts[1].Value != "mutual TLS" {
+			if err != nil || facts[0].Value != "sidecar" || facts[1].Value != "mutual TLS" || balancing(facts) != tt.balanced {
 				t.Errorf("%+v, %v", facts, err)
 			}
 			files, err := l.Artefacts(t.Context(), f)
@@ -255,6 +260,15 @@ func TestDeploy(t *testing.T) {
 			}
 		})
 	}
+}
+
+func balancing(l model.Ledger) string {
+	for _, f := range l {
+		if f.Key == model.FactBalancing {
+			return f.Value
+		}
+	}
+	return ""
 }
 
 func TestOnTheLab(t *testing.T) {
