@@ -55,13 +55,13 @@ func prove(ctx context.Context, target model.Target, s Stack, checks []Check, pr
 	b, err := Open(ctx, site, layers)
 	defer func() { err = errors.Join(err, b.Close(after)) }()
 	if err != nil {
-		return c, nil, errors.Join(err, b.lastWords(ctx))
+		return c, nil, b.withLog(ctx, err)
 	}
 	for _, check := range checks {
 		progress(s.Name, check.Name)
 		var r Result
 		if r, err = b.Run(ctx, check); err != nil {
-			return c, nil, errors.Join(err, b.lastWords(ctx))
+			return c, nil, b.withLog(ctx, err)
 		}
 		results = append(results, r)
 	}
@@ -69,15 +69,14 @@ func prove(ctx context.Context, target model.Target, s Stack, checks []Check, pr
 	return c, results, err
 }
 
-// lastWords are the ends of the logs, where something went wrong that was not
-// asked for.
-func (b *Bench) lastWords(ctx context.Context) error {
+// withLog adds the ends of the logs to an error, unless it is what was asked for.
+func (b *Bench) withLog(ctx context.Context, err error) error {
 	const most = 2000
 	log := strings.TrimSpace(string(b.logs()))
-	if log == "" || ctx.Err() != nil {
-		return nil
+	if ctx.Err() != nil || log == "" {
+		return err
 	}
-	return fmt.Errorf("the last that was logged: %s", log[max(0, len(log)-most):])
+	return fmt.Errorf("%w\nthe last that was logged: %s", err, log[max(0, len(log)-most):])
 }
 
 // WriteJSON writes the whole table.

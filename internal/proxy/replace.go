@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // replaceTimeout is how long an Envoy may take to follow a file.
-const replaceTimeout = 10 * time.Second
+const replaceTimeout = 30 * time.Second
 
 // Replace replaces a file beside the Envoy's configuration, at once and whole.
 func (e *Envoy) Replace(name string, data []byte) error {
@@ -24,8 +25,9 @@ func (e *Envoy) Replace(name string, data []byte) error {
 	return nil
 }
 
-// Until asks the admin interface for a page until that is as wanted. Where
-// wanted says what is wrong for good, that is the error.
+// Until asks the admin interface for a page until that is as wanted; that it does
+// not answer at once is no error. Where wanted says what is wrong for good, that
+// is.
 func (e *Envoy) Until(ctx context.Context, page string, wanted func(body []byte) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, replaceTimeout)
 	defer cancel()
@@ -33,19 +35,19 @@ func (e *Envoy) Until(ctx context.Context, page string, wanted func(body []byte)
 	defer tick.Stop()
 	for {
 		body, err := e.Ask(ctx, page)
-		if err != nil {
-			return err
-		}
-		done, err := wanted(body)
-		if err != nil {
-			return fmt.Errorf("changing the Envoy in %s: %w", e.Where.Name(), err)
+		done := false
+		if err == nil {
+			if done, err = wanted(body); err != nil {
+				return fmt.Errorf("changing the Envoy in %s: %w", e.Where.Name(), err)
+			}
 		}
 		if done {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the Envoy in %s has not followed within %s: %s is %.500s", e.Where.Name(), replaceTimeout, page, bytes.TrimSpace(body))
+			why := errors.Join(err, ctx.Err())
+			return fmt.Errorf("the Envoy in %s has not followed within %s: %w; %s is %.500s", e.Where.Name(), replaceTimeout, why, page, bytes.TrimSpace(body))
 		case <-tick.C:
 		}
 	}

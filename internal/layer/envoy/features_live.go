@@ -148,14 +148,18 @@ func (v *live) push(ctx context.Context, m *mesh, all []steered, order ...string
 			return err
 		}
 		for _, name := range order {
-			stats, err := p.Ask(ctx, pageFollowed)
+			var refused uint64
+			before := func(stats []byte) (bool, error) {
+				refused = refusals(name, stats)
+				return true, nil
+			}
+			if err = p.Until(ctx, pageFollowed, before); err == nil {
+				err = p.Replace(name, files[name])
+			}
+			if err == nil {
+				err = p.Until(ctx, pageFollowed, followed(name, v.version, refused))
+			}
 			if err != nil {
-				return err
-			}
-			if err := p.Replace(name, files[name]); err != nil {
-				return err
-			}
-			if err := p.Until(ctx, pageFollowed, followed(name, v.version, refusals(name, stats))); err != nil {
 				return err
 			}
 		}
