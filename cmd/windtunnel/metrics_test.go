@@ -54,7 +54,7 @@ func startPrometheus(t *testing.T, program, config string, args ...string) strin
 		t.Fatal(err)
 	}
 	args = append(args, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+address)
-	server := exec.CommandContext(t.Context(), program, args...) //nolint:gosec // found in PATH
+	server := exec.CommandContext(t.Context(), program, args...)
 	server.Cancel, server.WaitDelay = func() error { return server.Process.Signal(os.Interrupt) }, 10*time.Second
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
