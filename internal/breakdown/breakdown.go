@@ -223,6 +223,9 @@ func (b *builder) inbound(i *node, spans []*node) {
 		b.add(model.PartUnexplained, i.Service+": app and pod", i.Service, own)
 	} else {
 		app := min(max(i.App-union, 0), own)
+		if i.Own != model.NoTime { // else the way to its own sidecar is in it
+			app = min(max(i.Own, 0), own)
+		}
 		b.add(model.PartUnexplained, i.Service+": between sidecar and app", i.Service, own-app)
 		b.add(model.PartApp, i.Service+": app", i.Service, app)
 	}

@@ -18,7 +18,7 @@ func outbound(request uint64, pod, service, peer string, start, took, upstream i
 }
 
 func inbound(request uint64, pod, service, local string, start, took, upstream, app int64) model.Span {
-	return model.Span{Request: request, Pod: pod, Service: service, Inbound: true, Local: addr(local), Start: start, Took: took, Upstream: upstream, App: app}
+	return model.Span{Request: request, Pod: pod, Service: service, Inbound: true, Local: addr(local), Start: start, Took: took, Upstream: upstream, App: app, Own: model.NoTime}
 }
 
 // parts are what a breakdown says of one request.
@@ -40,6 +40,22 @@ func TestDirect(t *testing.T) {
 		if diff := cmp.Diff(want[i], parts(b, i)); diff != "" {
 			t.Errorf("request %d: %s", i, diff)
 		}
+	}
+}
+
+// An app that tells what it did not wait for is believed; the way to its own
+// sidecar is then not its.
+func TestOwnTime(t *testing.T) {
+	t.Parallel()
+	spans := []model.Span{
+		outbound(1, "client", "front", "10.0.0.2:80", 0, 980, 960),
+		inbound(1, "front-0", "front", "10.0.0.2:80", 10, 940, 920, 900),
+		outbound(1, "front-0", "a", "10.0.0.3:80", 100, 400, 390),
+	}
+	spans[1].Own = 350
+	got := parts(breakdown.Of(&model.Traced{Number: []uint64{1}, Service: []int64{1000}, App: []int64{900}}, spans, "client", "network"), 0)
+	if got["app front: app"] != 350 || got["unexplained front: between sidecar and app"] != 170 {
+		t.Errorf("%v", got)
 	}
 }
 
@@ -114,7 +130,7 @@ func TestPartsAddUp(t *testing.T) {
 			took := random.Int64N(1000)
 			s := outbound(1, pods[random.IntN(4)], pods[1+random.IntN(3)], "10.0.0.1:80", random.Int64N(1000), took, random.Int64N(took+1))
 			if random.IntN(2) == 0 {
-				s.Inbound, s.Local, s.App = true, s.Peer, random.Int64N(1000)
+				s.Inbound, s.Local, s.App, s.Own = true, s.Peer, random.Int64N(1000), random.Int64N(2000)-500
 			}
 			spans = append(spans, s)
 		}

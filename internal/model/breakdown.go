@@ -90,8 +90,9 @@ type Span struct {
 	// clock; Took from then until its answer was handed on; Upstream how much of
 	// that passed between sending it on and having the whole answer.
 	Start, Took, Upstream int64
-	// App is what the app said that it had spent; NoTime: it did not say.
-	App int64
+	// App is what the app said that it had spent, and Own how much of that it had not
+	// waited for whom it has asked; NoTime: it did not say.
+	App, Own int64
 }
 
 // Tracer is a layer whose proxies can record traced requests. Trace asks for it
@@ -148,6 +149,15 @@ func Timing(value string) int64 {
 	first, _, _ := strings.Cut(value, ",")
 	if t := timed(first); t.Name == TimingApp {
 		return t.Took
+	}
+	return NoTime
+}
+
+// OwnTiming reads what an app says that it has spent without whom it has asked;
+// NoTime: it has asked nobody, or does not say.
+func OwnTiming(value string) int64 {
+	if all := Timings(value); len(all) > 0 && strings.HasSuffix(all[0].Name, TimingOwn) {
+		return all[0].Took
 	}
 	return NoTime
 }

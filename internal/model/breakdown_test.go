@@ -44,6 +44,9 @@ func TestTimings(t *testing.T) {
 	if got := model.Timing(value); got != 2_000_000 {
 		t.Errorf("all of it is %d", got)
 	}
+	if own, none := model.OwnTiming(value), model.OwnTiming("app;dur=2, a.network;dur=1"); own != 1_000_000 || none != model.NoTime {
+		t.Errorf("its own is %d, and where it is not told %d", own, none)
+	}
 	got := model.Timings(value)
 	if len(got) != 2 || got[0] != (model.Timed{Name: "front.app", Took: 1_000_000}) || got[1] != (model.Timed{Name: "a.network", Took: 250_000}) {
 		t.Errorf("%+v", got)

@@ -105,7 +105,7 @@ func parseSpans(raw []byte, pod string, of func(stat string) (service string, in
 		us := time.Microsecond.Nanoseconds()
 		s := model.Span{
 			Request: number, Pod: pod, Service: service, Inbound: inbound,
-			Start: start, Took: *l.Took * us, Upstream: *l.Upstream * us, App: model.Timing(l.App),
+			Start: start, Took: *l.Took * us, Upstream: *l.Upstream * us, App: model.Timing(l.App), Own: model.OwnTiming(l.App),
 		}
 		s.Local, _ = netip.ParseAddrPort(l.Local) // none where it has no address
 		s.Peer, _ = netip.ParseAddrPort(l.Peer)

@@ -34,11 +34,11 @@ func TestSpans(t *testing.T) {
 	want := []model.Span{
 		{
 			Request: 5, Pod: "server-0", Service: "server", Inbound: true, Local: netip.MustParseAddrPort("10.0.1.2:8080"),
-			Peer: netip.MustParseAddrPort("127.0.0.1:8080"), Start: 1795288834010001000, Took: 181000, Upstream: 97000, App: 12345,
+			Peer: netip.MustParseAddrPort("127.0.0.1:8080"), Start: 1795288834010001000, Took: 181000, Upstream: 97000, App: 12345, Own: model.NoTime,
 		},
 		{
 			Request: 5, Pod: "server-0", Service: "server", Local: netip.MustParseAddrPort("10.96.0.1:80"),
-			Peer: netip.MustParseAddrPort("10.0.1.2:8080"), Start: 1795288834009900000, Took: 700000, Upstream: 500000, App: model.NoTime,
+			Peer: netip.MustParseAddrPort("10.0.1.2:8080"), Start: 1795288834009900000, Took: 700000, Upstream: 500000, App: model.NoTime, Own: model.NoTime,
 		},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.AddrPort{})); diff != "" {
