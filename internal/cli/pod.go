@@ -26,7 +26,9 @@ func (a *app) podCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "get URL", Short: "Print what a proxy in the pod says of itself", Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return podside.Get(cmd.Context(), args[0], a.env.Stdout) },
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return podside.Get(cmd.Context(), args[0], a.env.Stdout)
+			},
 		},
 		&cobra.Command{
 			Use: "probe", Short: "Tell clocks and resources, a line for a line", Args: cobra.NoArgs,

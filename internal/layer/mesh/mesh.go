@@ -228,9 +228,26 @@ func (l *Layer) applyPolicy(ctx context.Context, s model.Site) (undo []func(cont
 				return undo, failure
 			}
 			undo = append(undo, u)
+			if o["kind"] != gateway {
+				continue
+			}
+			// Before its waypoint is there, a Service's traffic may go past it.
+			if _, err = site.Read(ctx, at.Cluster, o, programmed); err != nil {
+				return undo, err
+			}
 		}
 	}
 	return undo, nil
+}
+
+// programmed says whether a Gateway's proxy is ready, by its own conditions.
+func programmed(m model.Manifest) bool {
+	status, _ := m["status"].(map[string]any)
+	conditions, _ := status["conditions"].([]any)
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Programmed" && condition["status"] == "True"
+	})
 }
 
 func scopes(s model.Site, name string) (model.ManifestSite, []model.Scope, error) {

@@ -157,6 +157,8 @@ type fake struct {
 	scopes []model.Scope
 	did    []string
 	vip    netip.Addr
+	// programmed is what gateways say of themselves.
+	programmed string
 }
 
 func (f *fake) Topology() model.Topology {
@@ -185,16 +187,17 @@ func (*fake) Exposed(_ context.Context, of string) (model.Ledger, error) {
 	return model.Ledger{{Layer: of, Key: model.FactBalancing, Value: "ClusterIP"}}, nil
 }
 
-func (f *fake) Scopes(string) ([]model.Scope, error)                { return f.scopes, nil }
-func (f *fake) Address(_ string, a netip.Addr)                      { f.vip = a }
+func (f *fake) Scopes(string) ([]model.Scope, error) { return f.scopes, nil }
+func (f *fake) Address(_ string, a netip.Addr)       { f.vip = a }
 
 func (f *fake) Apply(_ context.Context, cluster string, m model.Manifest) (func(context.Context) error, error) {
 	kind, _ := m["kind"].(string)
 	return f.step(cluster + "/" + kind)
 }
 
-func (*fake) Read(_ context.Context, _ string, m model.Manifest, good func(model.Manifest) bool) (model.Manifest, error) {
+func (f *fake) Read(_ context.Context, _ string, m model.Manifest, good func(model.Manifest) bool) (model.Manifest, error) {
 	m["spec"] = map[string]any{"clusterIP": "10.96.0.2"}
+	m["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Accepted", "status": "True"}, map[string]any{"type": "Programmed", "status": f.programmed}}}
 	if !good(m) {
 		return nil, errors.New("no address")
 	}
@@ -259,6 +262,27 @@ func TestDeploy(t *testing.T) {
 				t.Errorf("did %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// A waypoint is waited for; one that never comes is said, and removed.
+func TestWaypoint(t *testing.T) {
+	t.Parallel()
+	for programmed, want := range map[string]string{
+		"True": "near/Gateway expose not expose not near/Gateway", "False": "near/Gateway not near/Gateway",
+	} {
+		l, err := layer(t, "istio", `{"mode": "waypoint"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fake{scopes: []model.Scope{{Cluster: "near", Clients: true}}, programmed: programmed}
+		remove, err := l.Deploy(t.Context(), f)
+		if err == nil {
+			err = remove(t.Context())
+		}
+		if got := strings.Join(f.did, " "); got != want || (err == nil) != (programmed == "True") {
+			t.Errorf("%s: did %s, %v; want %s", programmed, got, err, want)
+		}
 	}
 }
 

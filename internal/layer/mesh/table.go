@@ -24,6 +24,7 @@ const (
 const (
 	deployment = "Deployment"
 	daemonSet  = "DaemonSet"
+	gateway    = "Gateway"
 )
 
 // kinds are all meshes. Versions and charts are upstream's of August 2026.
@@ -124,7 +125,7 @@ func istioPolicy(c Config) []model.Manifest {
 	}
 	if c.Mode == waypoint {
 		listener := map[string]any{"name": "mesh", "port": int64(15008), "protocol": "HBONE"}
-		all = append(all, model.Object("gateway.networking.k8s.io/v1", "Gateway", waypointName, model.Manifest{
+		all = append(all, model.Object("gateway.networking.k8s.io/v1", gateway, waypointName, model.Manifest{
 			"spec": map[string]any{"gatewayClassName": "istio-waypoint", "listeners": []any{listener}},
 		}).Marked(model.Marks{Labels: map[string]string{"istio.io/waypoint-for": "service"}}))
 	}

@@ -172,7 +172,7 @@ func (s *site) Read(ctx context.Context, name string, m model.Manifest, good fun
 		if !wait(ctx, poll) {
 			why := "it is not there"
 			if len(found) > 0 {
-				why = "it has no address yet"
+				why = "it is there, but not ready: it has no address, or says so"
 			}
 			return nil, &model.TargetError{
 				What: "context " + c.context + ": waiting for the " + what, Why: why,

@@ -94,8 +94,8 @@ func TestRead(t *testing.T) {
 		}
 	}
 	for why, ref := range map[string]model.Manifest{
-		"it has no address yet": model.Object(mcsAPI, "ServiceImport", "server-7", nil),
-		"it is not there":       model.Object(mcsAPI, "ServiceImport", "other", nil),
+		"it is there, but not ready: it has no address, or says so": model.Object(mcsAPI, "ServiceImport", "server-7", nil),
+		"it is not there": model.Object(mcsAPI, "ServiceImport", "other", nil),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*poll)
 		_, err := s.Read(ctx, "c0", ref, func(model.Manifest) bool { return false })
