@@ -57,7 +57,7 @@ func (b *bed) connect(congestion string) error {
 	b.client, b.server = both[0], both[1]
 	if congestion != "" {
 		set := func() error { return sys.WriteSysctl("net/ipv4/tcp_congestion_control", congestion) }
-		if err := errors.Join(b.client.Do(set), b.server.Do(set)); err != nil {
+		if err = errors.Join(b.client.Do(set), b.server.Do(set)); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,8 @@ func run() int {
 const agentProgram = "windtunnel-agent"
 
 // beAgent goes on as agentProgram where that can do what is asked for. One of
-// another commit is left alone: the two talk to each other.
+// another commit, or one that is older than this file, is left alone: the two
+// talk to each other. make build makes that one last.
 func beAgent(args []string) {
 	if len(args) == 0 || !slices.Contains(generator.Names(), args[0]) {
 		return
@@ -38,12 +39,18 @@ func beAgent(args []string) {
 	}
 	path := filepath.Join(filepath.Dir(self), agentProgram)
 	theirs, err := buildinfo.ReadFile(path)
-	if err != nil {
+	if err != nil || older(path, self) {
 		return
 	}
 	if ours, ok := debug.ReadBuildInfo(); ok && source(ours) == source(theirs) {
 		_ = sys.Become(path, args) // returns only if that cannot be; then this one does it
 	}
+}
+
+func older(path, than string) bool {
+	a, errA := os.Stat(path)
+	b, errB := os.Stat(than)
+	return errA != nil || errB != nil || a.ModTime().Before(b.ModTime())
 }
 
 // source says what a program was built from: the module's version, the commit,
