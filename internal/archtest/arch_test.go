@@ -72,7 +72,7 @@ func layers() map[string][]string {
 		"internal/across":     {"internal/model"},
 		"internal/proxy":      {"internal/model", "internal/sys", "internal/oci"},
 		"internal/layer/":     {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/network", "internal/proxy", "internal/oci", "internal/openflow", "internal/across"},
-		"internal/impair":     {"internal/model"},
+		"internal/impair":     {"internal/model", "internal/sys"},
 		"internal/fault/":     {"internal/model", "internal/hist", "internal/sys", "internal/impair"},
 		"internal/hop":        {"internal/model", "internal/sys", "internal/impair"},
 		"internal/app/":       {"internal/model", "internal/hist", "internal/sys", "internal/flow", "internal/echopb", "internal/hop", "internal/impair"},

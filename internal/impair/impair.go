@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // socket is the door of a pod's server; there is one server in a pod.
@@ -25,9 +26,14 @@ const socket = "@windtunnel-impair"
 // patience bounds one question.
 const patience = 5 * time.Second
 
-// lastStretch of a delay is spent watching the clock: what wakes up a sleeper
-// takes some time of its own, which may not be part of the delay.
-const lastStretch = 100 * time.Microsecond
+// A delay of a known size ends when it should. The runtime's own timers may be
+// a millisecond late in a process that has nothing else to do, as it waits in
+// whole milliseconds: the stretch before the last is slept by the kernel's clock.
+// What wakes up a sleeper takes some time, too: the last is spent watching.
+const (
+	fineStretch = 2 * time.Millisecond
+	lastStretch = 150 * time.Microsecond
+)
 
 // Server is what a server asks about every request.
 type Server struct {
@@ -70,15 +76,23 @@ func (s *Server) Meet() (fail bool) {
 	if p == nil {
 		return false
 	}
-	began := time.Now()
-	watch(began.Add(p.Burn))
-	if rest := p.Delay - lastStretch; rest > 0 {
+	watch(time.Now().Add(p.Burn))
+	wait(p.Delay)
+	n := s.requests.Add(1)
+	return uint64(float64(n)*p.Fail) > uint64(float64(n-1)*p.Fail)
+}
+
+// wait for so long, to some microseconds.
+func wait(delay time.Duration) {
+	end := time.Now().Add(delay)
+	if rest := delay - fineStretch; rest > 0 {
 		timer := time.NewTimer(rest)
 		<-timer.C
 	}
-	watch(began.Add(p.Burn + p.Delay))
-	n := s.requests.Add(1)
-	return uint64(float64(n)*p.Fail) > uint64(float64(n-1)*p.Fail)
+	if rest := time.Until(end) - lastStretch; rest > 0 {
+		_ = sys.SleepUntil(sys.Monotonic() + int64(rest)) // if it cannot, the clock is watched for longer
+	}
+	watch(end)
 }
 
 // watch the clock until then.

@@ -2,6 +2,7 @@ package impair_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,5 +56,31 @@ func TestNothing(t *testing.T) {
 	var none *impair.Server
 	if none.Meet() || impair.NewServer(model.Impairment{}).Meet() {
 		t.Error("a server that is well fails")
+	}
+}
+
+// What is planted is what is there: half of the delays, at least, are longer by
+// less than a wake-up takes.
+func TestDelayIsExact(t *testing.T) {
+	t.Parallel()
+	for _, delay := range []time.Duration{50 * time.Microsecond, 200 * time.Microsecond, time.Millisecond, 5 * time.Millisecond} {
+		s := impair.NewServer(model.Impairment{Delay: delay})
+		var over []time.Duration
+		for range 101 {
+			began := time.Now()
+			s.Meet()
+			took := time.Since(began)
+			if took < delay {
+				t.Fatalf("%s took %s", delay, took)
+			}
+			over = append(over, took-delay)
+		}
+		slices.Sort(over)
+		const wakeUp = 700 * time.Microsecond // generous: the runtime's timers take a whole millisecond longer
+		if median := over[len(over)/2]; median > wakeUp {
+			t.Errorf("%s: half of the delays took at least %s longer", delay, median)
+		} else {
+			t.Logf("%s: median %s longer", delay, median)
+		}
 	}
 }
