@@ -187,9 +187,11 @@ func (s *site) closeNetwork(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// awaitNodes returns when the fabric has no node left.
+// awaitNodes returns when the fabric has no node left. The kernel removes all
+// namespaces of a host one after the other: where several labs end at once, or
+// the host is busy, that takes its time.
 func (s *site) awaitNodes(ctx context.Context) error {
-	const patience, pause = 10 * time.Second, 5 * time.Millisecond
+	const patience, pause = time.Minute, 5 * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	net, err := sys.OpenNet(s.fabric)
