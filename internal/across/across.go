@@ -33,6 +33,18 @@ func Needed(all []model.Scope) bool {
 	return slices.ContainsFunc(all, func(s model.Scope) bool { return !s.Clients && len(s.Pods) > 0 })
 }
 
+// Undo takes back what was made.
+type Undo []func(context.Context) error
+
+// Run takes all of it back, the last first, whatever becomes of one.
+func (u Undo) Run(ctx context.Context) error {
+	var errs []error
+	for _, undo := range slices.Backward(u) {
+		errs = append(errs, undo(ctx))
+	}
+	return errors.Join(errs...)
+}
+
 // Deploy makes the objects of all services, and waits until each has its
 // address.
 func (w Way) Deploy(ctx context.Context, s model.Site) (remove func(context.Context) error, err error) {
@@ -40,22 +52,15 @@ func (w Way) Deploy(ctx context.Context, s model.Site) (remove func(context.Cont
 	if !ok {
 		return nil, OnlyOnKube(w.Name)
 	}
-	var undo []func(context.Context) error
-	remove = func(ctx context.Context) error {
-		var errs []error
-		for _, u := range slices.Backward(undo) {
-			errs = append(errs, u(ctx))
-		}
-		return errors.Join(errs...)
-	}
+	var undo Undo
 	for _, svc := range s.Topology().Services {
 		more, err := w.one(ctx, site, svc)
 		undo = append(undo, more...)
 		if err != nil {
-			return nil, errors.Join(err, remove(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, undo.Run(context.WithoutCancel(ctx)))
 		}
 	}
-	return remove, nil
+	return undo.Run, nil
 }
 
 func (w Way) one(ctx context.Context, site model.ManifestSite, svc model.Service) (undo []func(context.Context) error, err error) {

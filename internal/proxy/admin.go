@@ -13,34 +13,43 @@ import (
 	"strconv"
 	"strings"
 	"time"
-)
 
-// maxAdmin bounds an answer of Envoy's admin interface.
-const maxAdmin = 8 << 20
+	"github.com/windtunnel/windtunnel/internal/model"
+)
 
 // Ask asks the admin interface, from inside the Envoy's place.
 func (e *Envoy) Ask(ctx context.Context, path string) (body []byte, err error) {
-	err = e.Where.InNetwork(func() error {
-		// The connection is made on this thread: a http.Client would make it
-		// on another, outside the place.
-		dialer := net.Dialer{Timeout: time.Second}
-		conn, dialErr := dialer.DialContext(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(int(e.Admin)))
-		if dialErr != nil {
-			return dialErr
-		}
-		defer conn.Close() //nolint:errcheck // only read
-		body, err = ask(conn, path)
-		return err
-	})
-	if err != nil {
+	const patience = 5 * time.Second
+	if body, err = Get(ctx, e.Where, e.Admin, path, patience); err != nil {
 		return nil, fmt.Errorf("asking the Envoy in %s for %s: %w", e.Where.Name(), path, err)
 	}
 	return body, nil
 }
 
+// Get asks a proxy's admin interface on loopback, from inside its place, by
+// HTTP. The whole answer must have come within patience.
+func Get(ctx context.Context, where model.Namespace, port uint16, path string, patience time.Duration) (body []byte, err error) {
+	err = where.InNetwork(func() error {
+		// The connection is made on this thread: a http.Client would make it
+		// on another, outside the place.
+		dialer := net.Dialer{Timeout: time.Second}
+		conn, dialErr := dialer.DialContext(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(int(port)))
+		if dialErr != nil {
+			return dialErr
+		}
+		defer conn.Close() //nolint:errcheck // only read
+		body, err = ask(conn, path, patience)
+		return err
+	})
+	return body, err
+}
+
+// maxAdmin bounds an answer of an admin interface.
+const maxAdmin = 8 << 20
+
 // ask sends one request and reads the whole answer.
-func ask(conn net.Conn, path string) ([]byte, error) {
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+func ask(conn net.Conn, path string, patience time.Duration) ([]byte, error) {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, err
 	}
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n", path); err != nil {

@@ -10,11 +10,12 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net/url"
 	"time"
 )
 
-// certLife is longer than any trial, and short enough to be worthless later.
-const certLife = 24 * time.Hour
+// CertLife is longer than any trial, and short enough to be worthless later.
+const CertLife = 24 * time.Hour
 
 // CA is a certificate authority of one deployment alone. Its key is never
 // written anywhere.
@@ -24,16 +25,16 @@ type CA struct {
 	pem  []byte
 }
 
-// NewCA makes one; name is its common name, and of a name that its certificate
-// can be asked for by.
-func NewCA(name string) (*CA, error) {
+// NewCA makes one; name is its common name, dns is by which its certificate can
+// be asked for.
+func NewCA(name string, dns ...string) (*CA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("making the key of %s: %w", name, err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(certLife),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: dns,
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(CertLife),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
@@ -53,10 +54,19 @@ const certificateBlock = "CERTIFICATE"
 func (a *CA) PEM() []byte { return a.pem }
 
 // Issued says who a certificate is of. The common name is cut by nobody: at most
-// 64 bytes, as X.509 has it.
+// 64 bytes, as X.509 has it. A certificate with a URI alone has none.
 type Issued struct {
 	Common string
 	DNS    []string
+	URI    *url.URL
+}
+
+// name is what errors call it.
+func (i Issued) name() string {
+	if i.Common == "" && i.URI != nil {
+		return i.URI.String()
+	}
+	return i.Common
 }
 
 // Sign makes a certificate for a public key, as DER, and says until when it is
@@ -65,16 +75,19 @@ func (a *CA) Sign(who Issued, public crypto.PublicKey) (der []byte, until time.T
 	const positive = 0x7f
 	serial := make([]byte, 16)
 	if _, err = rand.Read(serial); err != nil {
-		return nil, until, fmt.Errorf("making the certificate of %s: %w", who.Common, err)
+		return nil, until, fmt.Errorf("making the certificate of %s: %w", who.name(), err)
 	}
 	serial[0] &= positive
 	template := &x509.Certificate{
 		SerialNumber: new(big.Int).SetBytes(serial), Subject: pkix.Name{CommonName: who.Common}, DNSNames: who.DNS,
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(certLife).Truncate(time.Second),
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(CertLife).Truncate(time.Second),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
+	if who.URI != nil {
+		template.URIs = []*url.URL{who.URI}
+	}
 	if der, err = x509.CreateCertificate(rand.Reader, template, a.cert, public, a.key); err != nil {
-		return nil, until, fmt.Errorf("making the certificate of %s: %w", who.Common, err)
+		return nil, until, fmt.Errorf("making the certificate of %s: %w", who.name(), err)
 	}
 	return der, template.NotAfter, nil
 }
@@ -83,7 +96,7 @@ func (a *CA) Sign(who Issued, public crypto.PublicKey) (der []byte, until time.T
 func (a *CA) Leaf(who Issued) (cert, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the key of %s: %w", who.Common, err)
+		return nil, nil, fmt.Errorf("making the key of %s: %w", who.name(), err)
 	}
 	der, _, err := a.Sign(who, &private.PublicKey)
 	if err != nil {
@@ -91,7 +104,7 @@ func (a *CA) Leaf(who Issued) (cert, key []byte, err error) {
 	}
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encoding the key of %s: %w", who.Common, err)
+		return nil, nil, fmt.Errorf("encoding the key of %s: %w", who.name(), err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), nil
 }

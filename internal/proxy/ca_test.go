@@ -8,11 +8,11 @@ import (
 
 func TestCA(t *testing.T) {
 	t.Parallel()
-	ca, err := NewCA("ca.windtunnel.local")
+	ca, err := NewCA("ca.windtunnel.local", "ca.windtunnel.local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := NewCA("ca.windtunnel.local")
+	other, err := NewCA("ca.windtunnel.local", "ca.windtunnel.local")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,32 +55,25 @@ func (e *Envoy) Start(ctx context.Context, s Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	return e.live(ctx, e.process.Done())
+	return e.live(ctx, e.process)
 }
 
 // Await waits until the Envoy says that it is live: one that a fault has killed
 // may just have been started again, as another process.
 func (e *Envoy) Await(ctx context.Context) error { return e.live(ctx, nil) }
 
-func (e *Envoy) live(ctx context.Context, ended <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
+func (e *Envoy) live(ctx context.Context, process model.Running) error {
+	return AwaitReady(ctx, "the Envoy in "+e.Where.Name(), process, startTimeout, func(ctx context.Context) error {
 		body, err := e.Ask(ctx, "/ready")
-		if err == nil && bytes.HasPrefix(body, []byte("LIVE")) {
-			return nil
+		if err == nil && !bytes.HasPrefix(body, []byte("LIVE")) {
+			err = errNotLive
 		}
-		select {
-		case <-ended:
-			return fmt.Errorf("the Envoy in %s ended while starting: %w (its log is in the run folder)", e.Where.Name(), e.process.Err())
-		case <-ctx.Done():
-			return fmt.Errorf("the Envoy in %s was not ready within %s (its log is in the run folder): %w", e.Where.Name(), startTimeout, errors.Join(err, ctx.Err()))
-		case <-tick.C:
-		}
-	}
+		return err
+	})
 }
+
+// errNotLive says that an Envoy answers, but not that it is live.
+var errNotLive = errors.New("it is not live yet")
 
 // Stop ends the process, if there is one, and its connections.
 func (e *Envoy) Stop(ctx context.Context) error {

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
@@ -225,17 +224,12 @@ func (l *Layer) plan(s model.Site) error {
 
 // each does something with all edges at once.
 func (l *Layer) each(do func(e *edge) error) error {
-	errs := make([]error, len(l.edges))
-	var wg sync.WaitGroup
-	for i, e := range l.edges {
-		wg.Go(func() {
-			if errs[i] = do(e); errs[i] != nil {
-				errs[i] = fmt.Errorf("the edge of region %s: %w", e.at.Region, errs[i])
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return proxy.Each(l.edges, func(e *edge) error {
+		if err := do(e); err != nil {
+			return fmt.Errorf("the edge of region %s: %w", e.at.Region, err)
+		}
+		return nil
+	})
 }
 
 // remove ends the edges, and withdraws the addresses in reverse order.

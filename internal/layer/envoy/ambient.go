@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
@@ -88,7 +87,7 @@ func (l *ambient) Deploy(ctx context.Context, s model.Site) (func(context.Contex
 	if err = l.plan(s); err != nil {
 		return nil, err
 	}
-	l.onWire = apart(s.Topology())
+	l.onWire = proxy.Apart(s.Topology())
 	if err = l.start(ctx, found.Path); err != nil {
 		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
 	}
@@ -167,14 +166,14 @@ func (l *ambient) start(ctx context.Context, program string) error {
 		return proxy.Spec{Name: name, Component: component, Program: program, Concurrency: l.config.Concurrency, Limits: l.config.Limits(), Files: files}
 	}
 	return errors.Join(
-		each(l.ways, func(w *waypoint) error {
+		proxy.Each(l.ways, func(w *waypoint) error {
 			files, err := l.waypointFiles(w)
 			if err != nil {
 				return err
 			}
 			return l.run(ctx, &w.Envoy, spec("waypoint", model.ComponentGateway, files))
 		}),
-		each(l.nodes, func(n *nodeProxy) error {
+		proxy.Each(l.nodes, func(n *nodeProxy) error {
 			files, err := l.nodeFiles(n)
 			if err != nil {
 				return err
@@ -182,17 +181,6 @@ func (l *ambient) start(ctx context.Context, program string) error {
 			return l.run(ctx, &n.Envoy, spec("node-proxy", model.ComponentNetwork, files))
 		}),
 	)
-}
-
-// each does something with all proxies at once.
-func each[T any](all []T, do func(T) error) error {
-	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	for i, one := range all {
-		wg.Go(func() { errs[i] = do(one) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }
 
 // members are the pods of all nodes.
@@ -230,9 +218,9 @@ func (l *ambient) remove(ctx context.Context) error {
 		errs = append(errs, m.where.InNetwork(func() error { return nft.Delete(tableAmbient) }))
 	}
 	errs = append(errs,
-		each(l.nodes, func(n *nodeProxy) error { return n.Stop(ctx) }),
-		each(l.ways, func(w *waypoint) error { return w.Stop(ctx) }),
-		each(l.members(), func(m member) error { return proxy.AwaitEnds(ctx, m.where) }),
+		proxy.Each(l.nodes, func(n *nodeProxy) error { return n.Stop(ctx) }),
+		proxy.Each(l.ways, func(w *waypoint) error { return w.Stop(ctx) }),
+		proxy.Each(l.members(), func(m member) error { return proxy.AwaitEnds(ctx, m.where) }),
 	)
 	return errors.Join(errs...)
 }
@@ -255,7 +243,7 @@ func (l *ambient) nodeFiles(n *nodeProxy) (map[string][]byte, error) {
 
 // credentials adds to files a certificate and a key for each role.
 func (l *ambient) credentials(files map[string][]byte, roles ...string) (map[string][]byte, error) {
-	files["ca.pem"] = l.mesh.caPEM
+	files["ca.pem"] = l.mesh.ca.PEM()
 	for _, role := range roles {
 		cert, key, err := l.mesh.leaf(role)
 		if err != nil {

@@ -100,7 +100,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 	if err := errors.Join(l.mesh.seeGateways(ctx), l.planEdge(s)); err != nil {
 		return nil, err
 	}
-	l.onWire = apart(s.Topology())
+	l.onWire = proxy.Apart(s.Topology())
 	if err := l.bringUp(ctx, found.Path); err != nil {
 		return nil, errors.Join(err, l.remove(context.WithoutCancel(ctx)))
 	}
@@ -134,7 +134,7 @@ func (l *Layer) redirect() error {
 }
 
 // each does something with all sidecars at once.
-func (l *Layer) each(do func(sc *sidecar) error) error { return each(l.mesh.sidecars, do) }
+func (l *Layer) each(do func(sc *sidecar) error) error { return proxy.Each(l.mesh.sidecars, do) }
 
 func (l *Layer) start(ctx context.Context, sc *sidecar, program string) error {
 	files, err := l.mesh.files(sc)

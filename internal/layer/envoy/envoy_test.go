@@ -305,7 +305,7 @@ func TestLeavesAreOfTheCA(t *testing.T) {
 	}
 	roots := func(m *mesh) *x509.CertPool {
 		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(m.caPEM) {
+		if !pool.AppendCertsFromPEM(m.ca.PEM()) {
 			t.Fatal("the CA cannot be read")
 		}
 		return pool
@@ -322,7 +322,7 @@ func TestLeavesAreOfTheCA(t *testing.T) {
 		if got := cert.URIs; len(got) != 1 || got[0].String() != "spiffe://windtunnel.local/ns/default/sa/"+role {
 			t.Errorf("%s is %v", role, got)
 		}
-		if cert.IsCA || cert.NotAfter.Sub(cert.NotBefore) > 2*certLife {
+		if cert.IsCA || cert.NotAfter.Sub(cert.NotBefore) > 2*proxy.CertLife {
 			t.Errorf("%s may do too much: %v to %v", role, cert.NotBefore, cert.NotAfter)
 		}
 	}
@@ -416,7 +416,7 @@ func TestApart(t *testing.T) {
 		"both":      {[]model.Node{{Pods: []model.PodSpec{client, server}}, {Pods: []model.PodSpec{server}}}, false},
 	} {
 		topology := model.Topology{Regions: []model.Region{{Clusters: []model.Cluster{{Nodes: tt.nodes}}}}}
-		if got := apart(topology); got != tt.want {
+		if got := proxy.Apart(topology); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

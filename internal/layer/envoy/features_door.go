@@ -85,5 +85,5 @@ func (l *Layer) doorFiles(in model.Ingress) (map[string][]byte, error) {
 		return nil, err
 	}
 	cert, key, err := l.mesh.leaf(roleDoor)
-	return map[string][]byte{"envoy.json": config, "cert.pem": cert, "key.pem": key, "ca.pem": l.mesh.caPEM}, err
+	return map[string][]byte{"envoy.json": config, "cert.pem": cert, "key.pem": key, "ca.pem": l.mesh.ca.PEM()}, err
 }

@@ -142,7 +142,7 @@ func withSecrets(config any, secrets map[string]object) {
 // rules, and waits for each file until it is followed.
 func (v *live) push(ctx context.Context, m *mesh, all []steered, order ...string) error {
 	v.version++
-	return each(all, func(p steered) error {
+	return proxy.Each(all, func(p steered) error {
 		files, err := v.ruled(m, p)
 		if err != nil {
 			return err
@@ -231,7 +231,7 @@ func followed(file string, version int, refused uint64) func(stats []byte) (bool
 // waits until none uses the old ones.
 func (v *live) rotate(ctx context.Context, m *mesh, all []steered) error {
 	v.version++
-	return each(all, func(p steered) error {
+	return proxy.Each(all, func(p steered) error {
 		old, err := p.serials(ctx)
 		if err != nil {
 			return err
@@ -311,7 +311,7 @@ func parseSerials(raw []byte) ([]string, error) {
 func countRequests(ctx context.Context, all []steered, service string) (map[int]uint64, error) {
 	var mu sync.Mutex
 	sum := map[int]uint64{}
-	err := each(all, func(p steered) error {
+	err := proxy.Each(all, func(p steered) error {
 		raw, err := p.Ask(ctx, "/stats")
 		if err != nil {
 			return err

@@ -144,7 +144,7 @@ func (l *Layer) edgeFiles() (map[string][]byte, error) {
 		return nil, err
 	}
 	cert, key, err := l.mesh.leaf(roleDoor)
-	return map[string][]byte{"envoy.json": config, "cert.pem": cert, "key.pem": key, "ca.pem": l.mesh.caPEM}, err
+	return map[string][]byte{"envoy.json": config, "cert.pem": cert, "key.pem": key, "ca.pem": l.mesh.ca.PEM()}, err
 }
 
 // proxies are all sidecars, and the ingress.

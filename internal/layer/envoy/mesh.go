@@ -1,25 +1,14 @@
 package envoy
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/url"
 	"slices"
-	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 )
-
-// certLife is longer than any trial, and short enough to be worthless later.
-const certLife = 24 * time.Hour
 
 // mesh is what the sidecars of one deployment share.
 type mesh struct {
@@ -28,9 +17,7 @@ type mesh struct {
 	places   *proxy.Places
 	services []service
 	sidecars []*sidecar
-	ca       *x509.Certificate
-	caKey    *ecdsa.PrivateKey
-	caPEM    []byte
+	ca       *proxy.CA
 }
 
 // service is a service with all addresses by which it is asked for.
@@ -87,7 +74,8 @@ func newMesh(s model.Site, c Config) (*mesh, error) {
 	if err = errors.Join(m.findServices(s), m.findPods(s)); err != nil {
 		return nil, err
 	}
-	return m, m.makeCA()
+	m.ca, err = proxy.NewCA("windtunnel mesh CA")
+	return m, err
 }
 
 func (m *mesh) findServices(s model.Site) error {
@@ -132,69 +120,13 @@ func (m *mesh) findPods(s model.Site) error {
 	return nil
 }
 
-// apart says whether no client shares a node with a service's pod: what pods
-// of one node send each other is never on the wire.
-func apart(t model.Topology) bool {
-	for _, n := range t.Nodes() {
-		role := func(client bool) bool {
-			return slices.ContainsFunc(n.Pods, func(p model.PodSpec) bool { return (p.Role == model.RoleClient) == client })
-		}
-		if role(true) && role(false) {
-			return false
-		}
-	}
-	return true
-}
-
-// makeCA makes a certificate authority for this deployment alone. Its key is
-// never written anywhere.
-func (m *mesh) makeCA() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("making the mesh's CA: %w", err)
-	}
-	m.caKey = key
-	m.ca = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "windtunnel mesh CA"},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(certLife),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, m.ca, m.ca, &key.PublicKey, key)
-	if err != nil {
-		return fmt.Errorf("making the mesh's CA: %w", err)
-	}
-	m.caPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return nil
-}
-
 // leaf makes a certificate and key for a role.
 func (m *mesh) leaf(role string) (cert, key []byte, err error) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making %s's key: %w", role, err)
-	}
-	serial := make([]byte, 16)
-	if _, err = rand.Read(serial); err != nil {
-		return nil, nil, fmt.Errorf("making %s's certificate: %w", role, err)
-	}
-	serial[0] &= 0x7f // a positive number
 	uri, err := url.Parse(m.identity(role))
 	if err != nil {
 		return nil, nil, fmt.Errorf("making %s's identity: %w", role, err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: new(big.Int).SetBytes(serial), NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(certLife), URIs: []*url.URL{uri},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, m.ca, &private.PublicKey, m.caKey)
-	if err != nil {
-		return nil, nil, fmt.Errorf("making %s's certificate: %w", role, err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encoding %s's key: %w", role, err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), nil
+	return m.ca.Leaf(proxy.Issued{URI: uri})
 }
 
 // files are a sidecar's configuration and credentials.
@@ -204,5 +136,5 @@ func (m *mesh) files(sc *sidecar) (map[string][]byte, error) {
 		return nil, err
 	}
 	config, err := m.bootstrap(sc)
-	return map[string][]byte{"envoy.json": config, "cert.pem": cert, "key.pem": key, "ca.pem": m.caPEM}, err
+	return map[string][]byte{"envoy.json": config, "cert.pem": cert, "key.pem": key, "ca.pem": m.ca.PEM()}, err
 }

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
@@ -177,17 +176,12 @@ const (
 
 // each does something with all gateways at once.
 func (l *Layer) each(do func(g *gateway) error) error {
-	errs := make([]error, len(l.gateways))
-	var wg sync.WaitGroup
-	for i, g := range l.gateways {
-		wg.Go(func() {
-			if errs[i] = do(g); errs[i] != nil {
-				errs[i] = fmt.Errorf("the gateway of cluster %s: %w", g.cluster.Name, errs[i])
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return proxy.Each(l.gateways, func(g *gateway) error {
+		if err := do(g); err != nil {
+			return fmt.Errorf("the gateway of cluster %s: %w", g.cluster.Name, err)
+		}
+		return nil
+	})
 }
 
 func (l *Layer) remove(ctx context.Context) error {

@@ -10,6 +10,9 @@ const configFile = "haproxy.cfg"
 // trustDomain begins every identity here.
 const trustDomain = "windtunnel.local"
 
+// caName is the common name of a deployment's CA, and its DNS name.
+const caName = "ca." + trustDomain
+
 // identity is who a sidecar is to the app that is told. HAProxy cannot tell an
 // app the URI of a certificate, so the common name holds it.
 func identity(role string) string { return "spiffe://" + trustDomain + "/ns/default/sa/" + role }

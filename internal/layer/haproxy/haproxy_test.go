@@ -104,7 +104,7 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := proxy.NewCA("ca." + trustDomain)
+	ca, err := proxy.NewCA(caName, caName)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,9 @@ import (
 // trustDomain ends every identity.
 const trustDomain = "cluster.local"
 
+// caName is the common name of a deployment's CA, and its DNS name.
+const caName = "identity.linkerd." + trustDomain
+
 // identity is that of a service account, as Linkerd writes it.
 func identity(role string) string {
 	return role + ".default.serviceaccount.identity.linkerd." + trustDomain

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -108,7 +107,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 	if err = l.plan(s); err != nil {
 		return nil, err
 	}
-	if l.ca, err = proxy.NewCA("identity.linkerd." + trustDomain); err != nil {
+	if l.ca, err = proxy.NewCA(caName, caName); err != nil {
 		return nil, err
 	}
 	err = l.each(func(sc *sidecar) error { return l.start(ctx, sc) })
@@ -185,17 +184,12 @@ func (l *Layer) place(s model.Site, p model.PodSpec) error {
 
 // each does something with all sidecars at once.
 func (l *Layer) each(do func(sc *sidecar) error) error {
-	errs := make([]error, len(l.sidecars))
-	var wg sync.WaitGroup
-	for i, sc := range l.sidecars {
-		wg.Go(func() {
-			if errs[i] = do(sc); errs[i] != nil {
-				errs[i] = fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), errs[i])
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return proxy.Each(l.sidecars, func(sc *sidecar) error {
+		if err := do(sc); err != nil {
+			return fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), err)
+		}
+		return nil
+	})
 }
 
 func (l *Layer) start(ctx context.Context, sc *sidecar) (err error) {
@@ -214,29 +208,16 @@ func (l *Layer) start(ctx context.Context, sc *sidecar) (err error) {
 	if err != nil {
 		return err
 	}
-	return sc.await(ctx, sc.process.Done())
+	return sc.await(ctx, sc.process)
 }
 
 // await waits until the sidecar is ready: one that a fault has killed may just
 // have been started again, as another process.
-func (sc *sidecar) await(ctx context.Context, ended <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
+func (sc *sidecar) await(ctx context.Context, started model.Running) error {
+	return proxy.AwaitReady(ctx, "it", started, startTimeout, func(ctx context.Context) error {
 		_, err := sc.ask(ctx, "/ready")
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ended:
-			return fmt.Errorf("it ended while starting: %w (its log is in the run folder)", sc.process.Err())
-		case <-ctx.Done():
-			return fmt.Errorf("it was not ready within %s (its log is in the run folder): %w", startTimeout, errors.Join(err, ctx.Err()))
-		case <-tick.C:
-		}
-	}
+		return err
+	})
 }
 
 // redirect sends what is for services' virtual addresses, and what comes in for

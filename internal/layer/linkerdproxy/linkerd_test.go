@@ -94,7 +94,7 @@ func (f fixed) Addr() netip.Addr { return netip.MustParseAddr(f.addr) }
 // plane is the control plane of the pod of a server.
 func plane(tb testing.TB, policy Policy) *control {
 	tb.Helper()
-	ca, err := proxy.NewCA("identity.linkerd." + trustDomain)
+	ca, err := proxy.NewCA(caName, caName)
 	if err != nil {
 		tb.Fatal(err)
 	}

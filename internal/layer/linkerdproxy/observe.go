@@ -1,23 +1,19 @@
 package linkerdproxy
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	prometheus "github.com/prometheus/common/model"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/proxy"
 )
 
 // What sidecars do with a service's traffic. Between each other they speak TLS
@@ -187,46 +183,12 @@ func labelsOf(m *dto.Metric) map[string]string {
 // value is a metric's; the lines that say of which type it is are left out.
 func value(m *dto.Metric) float64 { return m.GetUntyped().GetValue() }
 
-// maxAnswer bounds an answer of the admin interface.
-const maxAnswer = 8 << 20
-
 // ask asks the proxy's admin interface, from inside the pod.
 func (sc *sidecar) ask(ctx context.Context, path string) (body []byte, err error) {
-	err = sc.where.InNetwork(func() error {
-		// The connection is made on this thread: a http.Client would make it on
-		// another, outside the pod.
-		d := net.Dialer{Timeout: time.Second}
-		conn, dialErr := d.DialContext(ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", portAdmin))
-		if dialErr != nil {
-			return dialErr
-		}
-		defer conn.Close() //nolint:errcheck // only read
-		body, err = get(conn, path)
-		return err
-	})
-	if err != nil {
+	if body, err = proxy.Get(ctx, sc.where, portAdmin, path, patience); err != nil {
 		return nil, fmt.Errorf("asking it for %s: %w", path, err)
 	}
 	return body, nil
-}
-
-func get(conn net.Conn, path string) ([]byte, error) {
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return nil, err
-	}
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n", path); err != nil {
-		return nil, err
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close() //nolint:errcheck // only read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return body, err
 }
 
 // Artefacts are the proxies' metrics: they have no configuration to dump.

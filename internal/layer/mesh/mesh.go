@@ -194,22 +194,15 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (remove func(context.C
 	if l.joined, err = site.Joined(ctx, l.mesh); err != nil {
 		return nil, err
 	}
-	var undo []func(context.Context) error
-	remove = func(ctx context.Context) error {
-		var errs []error
-		for _, u := range slices.Backward(undo) {
-			errs = append(errs, u(ctx))
-		}
-		return errors.Join(errs...)
-	}
+	var undo across.Undo
 	for _, step := range []func(context.Context, model.Site) ([]func(context.Context) error, error){l.applyPolicy, l.expose} {
 		more, err := step(ctx, s)
 		undo = append(undo, more...)
 		if err != nil {
-			return nil, errors.Join(err, remove(context.WithoutCancel(ctx)))
+			return nil, errors.Join(err, undo.Run(context.WithoutCancel(ctx)))
 		}
 	}
-	return remove, nil
+	return undo.Run, nil
 }
 
 // applyPolicy makes the mesh's objects in the run's namespace, in all clusters.
