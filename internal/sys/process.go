@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -74,14 +73,13 @@ func Start(c Command) (*Process, error) {
 		return nil, err
 	}
 	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	go throwAway(func() {
 		failure := p.start(c)
 		started <- failure
 		if failure == nil {
 			p.wait()
 		}
-	}()
+	})
 	err = <-started
 	for _, f := range closeAfter {
 		err = errors.Join(err, f.Close())

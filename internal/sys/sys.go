@@ -49,11 +49,27 @@ func SleepUntil(at int64) error {
 // ends with f: what f changes of the thread cannot leak into other goroutines.
 func onThrowawayThread(f func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		done <- f()
-	}()
+	go throwAway(func() { done <- f() })
 	return <-done
+}
+
+// throwAway runs f on the calling goroutine's thread, which ends with the
+// goroutine, or on another: the process's first thread cannot end. Go would
+// park it for good in the state that f has left it in, in a pod's network
+// namespace for one, and that is what others see as the state of the process.
+func throwAway(f func()) {
+	runtime.LockOSThread() // not unlocked where f runs
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	go func() { // on another thread: this one is taken
+		defer close(done)
+		throwAway(f)
+	}()
+	<-done
+	runtime.UnlockOSThread()
 }
 
 // Affinity returns the CPUs that this process may run on, ascending.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -302,5 +303,31 @@ func TestParseLimits(t *testing.T) {
 		if cpu, memory, err := parseLimits(bad[0], bad[1], bad[2]); err == nil {
 			t.Errorf("%v: %v cores, %d bytes", bad, cpu, memory)
 		}
+	}
+}
+
+// What others see of the process is its first thread: it must never be one that
+// is thrown away, as Go would keep it as it is.
+func TestFirstThreadIsNotThrownAway(t *testing.T) {
+	t.Parallel()
+	name := func() string {
+		comm, err := os.ReadFile("/proc/self/comm") // the first thread's
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(comm)
+	}
+	before := name()
+	for range 3000 {
+		err := onThrowawayThread(func() error {
+			thrown := [16]byte{'t', 'h', 'r', 'o', 'w', 'n'}
+			return unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&thrown)), 0, 0, 0)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := name(); after != before {
+		t.Errorf("the first thread was %q and is %q", before, after)
 	}
 }
