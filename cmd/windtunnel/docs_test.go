@@ -59,6 +59,40 @@ func planAll(t *testing.T, page string, least int) {
 	}
 }
 
+// TestReadmeIsComplete looks for every command and every plug-in in the README.
+func TestReadmeIsComplete(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	env := command.Env{Args: []string{"help"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Now: time.Now}
+	known := catalog(t.TempDir())
+	if code := cli.Main(t.Context(), env, known); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, out.String())
+	}
+	commands := regexp.MustCompile(`(?m)^  ([a-z]+) {2,}[A-Z]`).FindAllStringSubmatch(out.String(), -1)
+	if len(commands) < 20 {
+		t.Fatalf("%d commands:\n%s", len(commands), out.String())
+	}
+	for _, c := range commands {
+		if !regexp.MustCompile("`(windtunnel )?" + c[1] + "[ `]").Match(readme) {
+			t.Errorf("the README lacks the command %s", c[1])
+		}
+	}
+	for _, l := range known.Layers {
+		if !bytes.Contains(readme, []byte("`"+l.Name+"`")) {
+			t.Errorf("the README lacks the layer %s", l.Name)
+		}
+	}
+	for _, a := range known.Apps {
+		if !bytes.Contains(readme, []byte("`"+a.Name+"`")) {
+			t.Errorf("the README lacks the app %s", a.Name)
+		}
+	}
+}
+
 // topLevel splits YAML at the keys that are not indented.
 func topLevel(text string) []string {
 	var all []string
