@@ -3,6 +3,9 @@ package runner
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/driver"
@@ -59,7 +62,7 @@ func (t *trial) search(ctx context.Context) error {
 		if step.Confirm {
 			what = "confirmation"
 		}
-		t.Progress.Step(t.Trial, fmt.Sprintf("%s %d: %g/s", what, len(probes)+1, step.Rate))
+		t.Progress.Step(t.Trial, fmt.Sprintf("%s %d: %g/s%s", what, len(probes)+1, step.Rate, again(probes, step)))
 		l := t.load
 		l.Rate, l.Search = step.Rate, nil
 		if !step.Confirm {
@@ -76,11 +79,35 @@ func (t *trial) search(ctx context.Context) error {
 		t.out.Search.Probes = probes
 	}
 	if t.out.Search.Highest == 0 {
-		p := t.out.Search.Probes[len(t.out.Search.Probes)-1]
-		return fmt.Errorf("no rate holds: at %g/s, the lowest that was tried, %s", p.Rate, p.Why)
+		return noRate(probes)
 	}
 	t.out.Load, t.out.Window, t.out.Samples = last.load, last.window, last.samples
 	return nil
+}
+
+// again says that a step tries what has failed already.
+func again(probes []model.SearchProbe, step search.Step) string {
+	if slices.ContainsFunc(probes, func(p model.SearchProbe) bool { return p.Rate == step.Rate && p.Confirms == step.Confirm && !p.Held }) {
+		return ", again"
+	}
+	return ""
+}
+
+// noRate says what was tried by a search that found nothing.
+func noRate(probes []model.SearchProbe) error {
+	last := probes[len(probes)-1]
+	failed := map[float64]int{}
+	for _, p := range probes {
+		if !p.Held {
+			failed[p.Rate]++
+		}
+	}
+	var tried []string
+	for _, rate := range slices.Backward(slices.Sorted(maps.Keys(failed))) {
+		tried = append(tried, fmt.Sprintf("%g/s (%d)", rate, failed[rate]))
+	}
+	return fmt.Errorf("no rate holds: at %g/s, the lowest that was tried, %s; not held were, and how often: %s",
+		last.Rate, last.Why, strings.Join(tried, ", "))
 }
 
 // judge says whether a load's result holds all objectives, and whether it is

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -118,6 +119,41 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// Every tenth load of a busy host is disturbed: no trial fails, and what they
+// find is the system's.
+func TestSearchOnABusyHost(t *testing.T) {
+	t.Parallel()
+	s, tg, sk := settings(t)
+	replan(t, &s, func(study *model.Study) { study.Loads[0].Rate, study.Loads[0].Search = 0, finds() })
+	random := rand.New(rand.NewPCG(1, 1)) // loads come one after the other
+	tg.system = func(pod string, l model.Load) *model.LoadResult {
+		switch random.IntN(20) {
+		case 0:
+			return limited(1)(pod, l) // slow
+		case 1:
+			r := limited(2000)(pod, l)
+			r.GeneratorIdle = 0.01
+			return r
+		}
+		return limited(2000)(pod, l)
+	}
+	if _, err := Run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, o := range sk.outcomes {
+		if o.Failure != nil || o.Search.Highest > 2000 {
+			t.Fatalf("failure %+v, search %+v", o.Failure, o.Search)
+		}
+		if o.Search.Highest > 1900 {
+			found++
+		}
+	}
+	if found < len(sk.outcomes)*9/10 {
+		t.Errorf("%d of %d trials found the limit", found, len(sk.outcomes))
+	}
+}
+
 func TestSearchThatFindsNothing(t *testing.T) {
 	t.Parallel()
 	s, tg, sk := settings(t)
@@ -127,7 +163,8 @@ func TestSearchThatFindsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := sk.outcomes[0]
-	if o.Failure == nil || !strings.Contains(o.Failure.Error, "no rate holds: at 100/s, the lowest that was tried, response.p99 was 1, asked was response.p99 < 20ms") {
+	if o.Failure == nil || !strings.Contains(o.Failure.Error, "no rate holds: at 100/s, the lowest that was tried, response.p99 was 1, asked was response.p99 < 20ms") ||
+		!strings.Contains(o.Failure.Error, "how often: 1000/s (1), 316.2/s (1), ") || !strings.HasSuffix(o.Failure.Error, "100/s (5)") {
 		t.Errorf("got %+v", o.Failure)
 	}
 	if o.Search == nil || len(o.Search.Probes) == 0 || o.Search.Above != 100 {

@@ -155,6 +155,76 @@ func TestNoisy(t *testing.T) {
 	}
 }
 
+// A tenth of all steps fail because of something else, some for the generator:
+// what is found is the limit all the same, to within the precision.
+func TestDisturbed(t *testing.T) {
+	t.Parallel()
+	const limit, searches = 8000.0, 1000
+	for _, s := range []model.Search{
+		{From: 100, To: 100_000, Precision: 0.05, Confirmations: 1},
+		{From: 100, To: 100_000, Precision: 0.05, Confirmations: 2},
+		{From: 100, To: 50_000, Precision: 0.25, Confirmations: 1},
+		{From: 7900, To: 8200, Precision: 0.01, Confirmations: 2},
+		{From: 1000, To: 7000, Precision: 0.05, Confirmations: 2}, // all hold
+	} {
+		found, most := 0, 0
+		for seed := range uint64(searches) {
+			random := rand.New(rand.NewPCG(seed, 2))
+			r := run(t, s, func(rate float64, _ bool) model.SearchProbe {
+				disturbed := random.Float64() < 0.1
+				return model.SearchProbe{Held: rate <= limit && !disturbed, Generator: disturbed && random.Float64() < 0.5}
+			})
+			if r.Highest > limit {
+				t.Fatalf("%+v, seed %d: %g/s holds", s, seed, r.Highest)
+			}
+			most = max(most, len(r.Probes))
+			const rounding = 1.001
+			if r.Highest*(1+s.Precision)*rounding >= min(limit, s.To) {
+				found++
+			}
+		}
+		if found < searches*95/100 {
+			t.Errorf("%+v: %d of %d searches found the limit; the longest had %d probes", s, found, searches, most)
+		}
+	}
+}
+
+// Everything fails for a while: the search is not over with the first failure
+// at the lowest rate, and comes back up.
+func TestComesBackUp(t *testing.T) {
+	t.Parallel()
+	n := 0
+	r := run(t, wide(), func(rate float64, _ bool) model.SearchProbe {
+		n++
+		return model.SearchProbe{Held: rate <= 8000 && n > 12}
+	})
+	if r.Highest > 8000 || r.Highest < 7500 {
+		t.Errorf("%g holds: %+v", r.Highest, r.Probes)
+	}
+}
+
+// Whatever comes of its probes, a search ends.
+func FuzzEnds(f *testing.F) {
+	f.Add([]byte{0, 1, 2}, 0.05, uint8(1))
+	f.Add([]byte{1, 1, 1, 0, 0}, 0.25, uint8(3))
+	f.Add([]byte("00001111111100000"), 0.00926, uint8(0))
+	f.Fuzz(func(t *testing.T, outcomes []byte, precision float64, confirmations uint8) {
+		if len(outcomes) == 0 || !(precision >= 0.005 && precision <= 0.5) {
+			t.Skip()
+		}
+		s := model.Search{From: 100, To: 100_000, Precision: precision, Confirmations: 1 + int(confirmations%10)}
+		n := 0
+		r := run(t, s, func(float64, bool) model.SearchProbe {
+			o := outcomes[n%len(outcomes)] % 3
+			n++
+			return model.SearchProbe{Held: o == 1, Generator: o == 2}
+		})
+		if r.Highest > 0 && r.Above > 0 && r.Above <= r.Highest {
+			t.Errorf("%g holds, %g does not", r.Highest, r.Above)
+		}
+	})
+}
+
 func TestSameHistorySameStep(t *testing.T) {
 	t.Parallel()
 	a := fmt.Sprint(run(t, wide(), below(777)))
