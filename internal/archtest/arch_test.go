@@ -70,7 +70,7 @@ func layers() map[string][]string {
 		"internal/target/":    {"internal/podside", "internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/sample/"},
 		"internal/network":    {"internal/model", "internal/sys", "internal/sys/"},
 		"internal/across":     {"internal/model"},
-		"internal/proxy":      {"internal/model", "internal/sys", "internal/oci"},
+		"internal/proxy":      {"internal/model", "internal/sys", "internal/sys/", "internal/oci"},
 		"internal/layer/":     {"internal/model", "internal/hist", "internal/sys", "internal/sys/", "internal/network", "internal/proxy", "internal/oci", "internal/openflow", "internal/across"},
 		"internal/impair":     {"internal/model", "internal/sys"},
 		"internal/fault/":     {"internal/model", "internal/hist", "internal/sys", "internal/impair"},
@@ -88,6 +88,7 @@ func layers() map[string][]string {
 		"cmd/image":           {"internal/image"},
 		"test/e2e":            {},
 		"test/vm":             {},
+		"test/istio":          {"internal/image"},
 		"bench/engine":        {"internal/"},
 		"bench/prove":         {"internal/"},
 	}

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/hist"
@@ -301,6 +302,13 @@ type Series struct {
 
 // Ledger is what a variant really did, fact by fact.
 type Ledger []Fact
+
+// Note adds a fact, unless it is there.
+func (l *Ledger) Note(f Fact) {
+	if !slices.Contains(*l, f) {
+		*l = append(*l, f)
+	}
+}
 
 // Fact is one observation: what, its value, and how it was seen.
 type Fact struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,10 +41,7 @@ func (l *Layer) Claims() []model.Claim {
 func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
 	ledger := l.program.Facts(Name)
 	add := func(key, value, source string) {
-		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
-		if !slices.Contains(ledger, f) {
-			ledger = append(ledger, f)
-		}
+		ledger.Note(model.Fact{Layer: Name, Key: key, Value: value, Source: source})
 	}
 	used, retried := 0, uint64(0)
 	for _, e := range l.edges {

@@ -93,7 +93,7 @@ func (l *Layer) send(add writer, i int, svc service) {
 		add("  option httpchk GET %s HTTP/1.1", h.Path)
 		add("  http-check send hdr Host %s", svc.Name)
 	}
-	for _, pod := range svc.pods {
+	for _, pod := range svc.Endpoints {
 		add("  server %s %s:%d check inter %s fall %d rise %d%s", pod.Name(), pod.Addr(), svc.TargetPort, h.milliseconds(), h.Fall, h.Rise, l.prove("http/1.1", svc.http))
 	}
 	if !svc.http {
@@ -102,7 +102,7 @@ func (l *Layer) send(add writer, i int, svc service) {
 	add("backend %s", name+overH2)
 	add("  mode http")
 	add("  balance %s", l.config.algorithm())
-	for _, pod := range svc.pods {
+	for _, pod := range svc.Endpoints {
 		add("  server %s %s:%d proto h2 track %s/%s%s", pod.Name(), pod.Addr(), svc.TargetPort, name, pod.Name(), l.prove("h2", true))
 	}
 }

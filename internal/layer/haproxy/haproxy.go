@@ -44,10 +44,10 @@ type Layer struct {
 	config   Config
 	find     func(explicit string) (string, error)
 	program  oci.Program
+	flat     proxy.Flat
 	services []service
 	sidecars []*sidecar
 	ca       *proxy.CA // nil without mutual TLS
-	onWire   bool      // whatever the client sends to a service leaves its node
 }
 
 var (
@@ -68,17 +68,15 @@ func (fronting) Front(svc model.Service) []netip.AddrPort {
 
 // service is a service with its endpoints.
 type service struct {
-	model.Service
+	proxy.Service
 
-	pods []model.Pod
 	http bool
 }
 
 // sidecar is the HAProxy of one pod.
 type sidecar struct {
-	pod     model.Pod
-	role    string
-	where   proxy.Place
+	proxy.Beside
+
 	own     []service // those that the pod is an endpoint of, one a target port
 	process model.Running
 }
@@ -121,7 +119,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 	err = l.each(func(sc *sidecar) error { return l.start(ctx, sc, found.Path) })
 	for _, sc := range l.sidecars {
 		if err == nil {
-			err = sc.where.InNetwork(func() error { return nft.Apply(l.redirect(sc)) })
+			err = sc.Where.InNetwork(func() error { return nft.Apply(l.redirect(sc)) })
 		}
 	}
 	if err == nil && l.ca != nil {
@@ -136,53 +134,20 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 
 // plan finds the services, and the pods that get a sidecar.
 func (l *Layer) plan(s model.Site) error {
-	t := s.Topology()
-	places, err := proxy.Locate(s)
-	if err != nil {
+	var err error
+	if l.flat, err = proxy.Flatten(s, Name); err != nil {
 		return err
 	}
-	if places.Networks() {
-		return &model.UnsupportedError{
-			What: "the layer " + Name, Missing: "the clusters have different networks, and its sidecars send to pods' own addresses",
-			Hint: "give all clusters the same network",
-		}
-	}
-	l.onWire = proxy.Apart(t)
-	if err = l.config.suits(t); err != nil {
+	if err = l.config.suits(s.Topology()); err != nil {
 		return err
 	}
-	for _, blueprint := range t.Services {
-		one := service{http: !slices.Contains(l.config.TCP, blueprint.Name)}
-		if one.Service, err = s.Service(blueprint.Name); err != nil {
-			return err
-		}
-		for _, name := range one.Pods {
-			pod, err := s.Pod(name)
-			if err != nil {
-				return err
-			}
-			one.pods = append(one.pods, pod)
-		}
-		l.services = append(l.services, one)
+	for _, svc := range l.flat.Services {
+		l.services = append(l.services, service{svc, !slices.Contains(l.config.TCP, svc.Name)})
 	}
-	return l.place(s)
-}
-
-func (l *Layer) place(s model.Site) error {
-	for _, n := range s.Topology().Nodes() {
-		for _, p := range n.Pods {
-			pod, err := s.Pod(p.Name)
-			if err != nil {
-				return err
-			}
-			where, ok := pod.(proxy.Place)
-			if !ok {
-				return &model.UnsupportedError{What: "the layer " + Name, Missing: "this target's pods have no network namespace to redirect traffic in", Hint: "use the lab"}
-			}
-			sc := &sidecar{pod: pod, role: p.Role, where: where, own: l.of(p.Name)}
-			if l.config.outbound() || len(sc.own) > 0 {
-				l.sidecars = append(l.sidecars, sc)
-			}
+	for _, p := range l.flat.Pods {
+		sc := &sidecar{Beside: p, own: l.of(p.Pod.Name())}
+		if l.config.outbound() || len(sc.own) > 0 {
+			l.sidecars = append(l.sidecars, sc)
 		}
 	}
 	return nil
@@ -203,7 +168,7 @@ func (l *Layer) of(pod string) (own []service) {
 func (l *Layer) each(do func(sc *sidecar) error) error {
 	return proxy.Each(l.sidecars, func(sc *sidecar) error {
 		if err := do(sc); err != nil {
-			return fmt.Errorf("the HAProxy in %s: %w", sc.pod.Name(), err)
+			return fmt.Errorf("the HAProxy in %s: %w", sc.Pod.Name(), err)
 		}
 		return nil
 	})
@@ -212,14 +177,14 @@ func (l *Layer) each(do func(sc *sidecar) error) error {
 func (l *Layer) start(ctx context.Context, sc *sidecar, program string) error {
 	files := map[string][]byte{configFile: []byte(l.file(sc))}
 	if l.ca != nil {
-		cert, key, err := l.ca.Leaf(proxy.Issued{Common: identity(sc.role), DNS: []string{serverName(sc.role)}})
+		cert, key, err := l.ca.Leaf(proxy.Issued{Common: identity(sc.Role), DNS: []string{serverName(sc.Role)}})
 		if err != nil {
 			return err
 		}
 		files["own.pem"], files["ca.pem"] = append(cert, key...), l.ca.PEM()
 	}
 	var err error
-	sc.process, err = sc.where.Start(ctx, model.Process{
+	sc.process, err = sc.Where.Start(ctx, model.Process{
 		Name: Name, Component: model.ComponentSidecar, Files: files, Limits: l.config.Limits(),
 		Command: []string{program, "-db", "-f", "{dir}/" + configFile},
 	})
@@ -239,25 +204,18 @@ func (sc *sidecar) await(ctx context.Context, started model.Running) error {
 }
 
 // redirect sends what is for services' virtual addresses, and what comes in for
-// the pod's ports, to the sidecar. Its own connections go to pods' addresses and
-// to loopback, and so are left alone.
+// the pod's ports, to the sidecar.
 func (l *Layer) redirect(sc *sidecar) nft.Table {
 	t := nft.Table{Name: table}
 	if l.config.outbound() {
-		out := nft.Chain{Name: "outbound", Hook: nft.HookOutput}
-		for i, svc := range l.services {
-			match := nft.Match{TCP: true, Destination: netip.PrefixFrom(svc.VIP, svc.VIP.BitLen()), DestinationPort: svc.Port}
-			out.Rules = append(out.Rules, nft.Rule{If: match, Count: true, Do: nft.Redirect(port(portOutbound, i)), Comment: "to service " + svc.Name})
-		}
-		t.Chains = append(t.Chains, out)
+		t.Chains = append(t.Chains, proxy.Outbound(l.flat.Services, func(i int) uint16 { return port(portOutbound, i) }))
 	}
 	if l.config.inbound() {
-		in := nft.Chain{Name: "inbound", Hook: nft.HookPrerouting, Rules: []nft.Rule{{If: nft.Match{In: "lo"}, Do: nft.Accept(), Comment: "loopback"}}}
-		for i, svc := range sc.own {
-			match := nft.Match{TCP: true, DestinationPort: svc.TargetPort}
-			in.Rules = append(in.Rules, nft.Rule{If: match, Count: true, Do: nft.Redirect(port(portInbound, i)), Comment: "into the pod"})
+		ports := make([]uint16, 0, len(sc.own))
+		for _, svc := range sc.own {
+			ports = append(ports, svc.TargetPort)
 		}
-		t.Chains = append(t.Chains, in)
+		t.Chains = append(t.Chains, proxy.Inbound(ports, func(i int) uint16 { return port(portInbound, i) }))
 	}
 	return t
 }
@@ -275,7 +233,7 @@ func (l *Layer) remove(ctx context.Context) error {
 			}
 			return sc.process.Stop(ctx)
 		}),
-		l.each(func(sc *sidecar) error { return proxy.AwaitEnds(ctx, sc.where) }),
-		l.each(func(sc *sidecar) error { return sc.where.InNetwork(func() error { return nft.Delete(table) }) }),
+		l.each(func(sc *sidecar) error { return proxy.AwaitEnds(ctx, sc.Where) }),
+		l.each(func(sc *sidecar) error { return sc.Where.InNetwork(func() error { return nft.Delete(table) }) }),
 	)
 }

@@ -108,14 +108,14 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := service{
-		model.Service{Name: "web", Port: 80, TargetPort: 8080, Pods: []string{"web-0", "web-1"}},
-		[]model.Pod{fixed{name: "web-0", addr: "10.128.4.2"}, fixed{name: "web-1", addr: "10.128.4.3"}},
-		true,
-	}
-	redis := service{
-		model.Service{Name: "redis", Port: 6379, TargetPort: 6379, Pods: []string{"redis-0"}}, []model.Pod{fixed{name: "redis-0", addr: "10.128.4.4"}}, false,
-	}
+	web := service{proxy.Service{
+		Service:   model.Service{Name: "web", Port: 80, TargetPort: 8080, Pods: []string{"web-0", "web-1"}},
+		Endpoints: []model.Pod{fixed{name: "web-0", addr: "10.128.4.2"}, fixed{name: "web-1", addr: "10.128.4.3"}},
+	}, true}
+	redis := service{proxy.Service{
+		Service:   model.Service{Name: "redis", Port: 6379, TargetPort: 6379, Pods: []string{"redis-0"}},
+		Endpoints: []model.Pod{fixed{name: "redis-0", addr: "10.128.4.4"}},
+	}, false}
 	l := &Layer{config: c, ca: ca, services: []service{web, redis}}
 	got := l.file(&sidecar{own: []service{web, redis}})
 	golden := filepath.Join("testdata", "both.cfg")

@@ -44,7 +44,7 @@ func (l *Layer) Claims() []model.Claim {
 	if level == levelHTTP { // at L4 nobody tells the app
 		claims = append(claims, claim(model.FactPeer, identity(model.RoleClient)))
 	}
-	if l.onWire {
+	if l.flat.OnWire {
 		claims = append(claims, claim(model.FactWireProtocol, tls13))
 	}
 	return claims
@@ -54,19 +54,16 @@ func (l *Layer) Claims() []model.Claim {
 func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
 	ledger := l.program.Facts(Name)
 	add := func(key, value, source string) {
-		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
-		if !slices.Contains(ledger, f) {
-			ledger = append(ledger, f)
-		}
+		ledger.Note(model.Fact{Layer: Name, Key: key, Value: value, Source: source})
 	}
 	var sum counters
 	for _, sc := range l.sidecars {
 		if err := sc.await(ctx, nil); err != nil {
-			return nil, fmt.Errorf("the HAProxy in %s: %w", sc.pod.Name(), err)
+			return nil, fmt.Errorf("the HAProxy in %s: %w", sc.Pod.Name(), err)
 		}
 		st, err := sc.read(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("the HAProxy in %s: %w", sc.pod.Name(), err)
+			return nil, fmt.Errorf("the HAProxy in %s: %w", sc.Pod.Name(), err)
 		}
 		sum.add(st)
 		add(model.FactProgram, "HAProxy "+st.version, model.SourceConfig)
@@ -236,7 +233,7 @@ const maxAnswer = 8 << 20
 // ask asks the sidecar on its port for questions, from inside its pod.
 func (sc *sidecar) ask(ctx context.Context, question string) (answer []byte, err error) {
 	const patience = 5 * time.Second
-	err = sc.where.InNetwork(func() error {
+	err = sc.Where.InNetwork(func() error {
 		d := net.Dialer{Timeout: time.Second}
 		conn, dialErr := d.DialContext(ctx, "tcp4", "127.0.0.1:"+strconv.Itoa(portAdmin))
 		if dialErr != nil {
@@ -310,10 +307,10 @@ func (l *Layer) Artefacts(ctx context.Context, _ model.Site) (map[string][]byte,
 	for _, sc := range l.sidecars {
 		stat, err := sc.ask(ctx, "show stat")
 		if err != nil {
-			return nil, fmt.Errorf("the HAProxy in %s: %w", sc.pod.Name(), err)
+			return nil, fmt.Errorf("the HAProxy in %s: %w", sc.Pod.Name(), err)
 		}
-		files[sc.pod.Name()+"."+configFile] = []byte(l.file(sc))
-		files[sc.pod.Name()+".stat.csv"] = stat
+		files[sc.Pod.Name()+"."+configFile] = []byte(l.file(sc))
+		files[sc.Pod.Name()+".stat.csv"] = stat
 	}
 	return files, nil
 }

@@ -171,7 +171,7 @@ func (c *control) endpoints(target string) message {
 	for _, svc := range c.services {
 		if target == authority(svc) {
 			var all []message
-			for _, pod := range svc.pods {
+			for _, pod := range svc.Endpoints {
 				all = append(all, endpoint(netip.AddrPortFrom(pod.Addr(), svc.TargetPort), svc.opaque))
 			}
 			return added(all)
@@ -222,7 +222,7 @@ func (c *control) at(addr netip.AddrPort) *service {
 // pod is the service of which an address is an endpoint.
 func (c *control) pod(addr netip.AddrPort) *service {
 	i := slices.IndexFunc(c.services, func(s service) bool {
-		return s.TargetPort == addr.Port() && slices.ContainsFunc(s.pods, func(p model.Pod) bool { return p.Addr() == addr.Addr() })
+		return s.TargetPort == addr.Port() && slices.ContainsFunc(s.Endpoints, func(p model.Pod) bool { return p.Addr() == addr.Addr() })
 	})
 	if i < 0 {
 		return nil

@@ -46,7 +46,7 @@ func credentials(name string) (map[string][]byte, error) {
 func (l *Layer) environment(sc *sidecar) []string {
 	const p = "LINKERD2_PROXY_"
 	control := fmt.Sprintf("127.0.0.1:%d", portControl)
-	workload := fmt.Sprintf(`{"ns":"default","pod":%q}`, sc.pod.Name())
+	workload := fmt.Sprintf(`{"ns":"default","pod":%q}`, sc.Pod.Name())
 	ports := make([]string, 0, len(sc.ports))
 	for _, port := range sc.ports {
 		ports = append(ports, strconv.Itoa(int(port)))
@@ -66,7 +66,7 @@ func (l *Layer) environment(sc *sidecar) []string {
 		p + "POLICY_SVC_ADDR=" + control,
 		p + "POLICY_WORKLOAD=" + workload,
 		p + "POLICY_CLUSTER_NETWORKS=10.0.0.0/8,100.64.0.0/10,172.16.0.0/12,192.168.0.0/16",
-		p + "INBOUND_IPS=" + sc.pod.Addr().String(),
+		p + "INBOUND_IPS=" + sc.Pod.Addr().String(),
 		p + "INBOUND_DEFAULT_POLICY=" + string(l.config.Policy),
 		p + "INBOUND_CONNECT_TIMEOUT=100ms",
 		p + "OUTBOUND_CONNECT_TIMEOUT=1000ms",
@@ -76,7 +76,7 @@ func (l *Layer) environment(sc *sidecar) []string {
 		p + "IDENTITY_DIR={dir}",
 		p + "IDENTITY_TOKEN_FILE={dir}/token",
 		p + "IDENTITY_TRUST_ANCHORS=" + string(l.ca.PEM()),
-		p + "IDENTITY_LOCAL_NAME=" + identity(sc.role),
+		p + "IDENTITY_LOCAL_NAME=" + identity(sc.Role),
 		p + "IDENTITY_SVC_ADDR=" + control,
 	}
 	if len(ports) > 0 {

@@ -41,10 +41,10 @@ type Layer struct {
 	config   Config
 	cache    func() (oci.Cache, error)
 	program  oci.Program
+	flat     proxy.Flat
 	services []service
 	sidecars []*sidecar
 	ca       *proxy.CA
-	onWire   bool // whatever the client sends to a service leaves its node
 }
 
 var (
@@ -55,17 +55,15 @@ var (
 
 // service is a service with its endpoints.
 type service struct {
-	model.Service
+	proxy.Service
 
-	pods   []model.Pod
 	opaque bool // not HTTP
 }
 
 // sidecar is the proxy of one pod, and what tells it what to do.
 type sidecar struct {
-	pod     model.Pod
-	role    string
-	where   proxy.Place
+	proxy.Beside
+
 	ports   []uint16 // that services send to
 	control *control
 	process model.Running
@@ -113,7 +111,7 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 	err = l.each(func(sc *sidecar) error { return l.start(ctx, sc) })
 	for _, sc := range l.sidecars {
 		if err == nil {
-			err = sc.where.InNetwork(func() error { return nft.Apply(l.redirect(sc)) })
+			err = sc.Where.InNetwork(func() error { return nft.Apply(l.redirect(sc)) })
 		}
 	}
 	if err != nil {
@@ -124,61 +122,25 @@ func (l *Layer) Deploy(ctx context.Context, s model.Site) (func(context.Context)
 
 // plan finds the services and the pods.
 func (l *Layer) plan(s model.Site) error {
-	t := s.Topology()
-	places, err := proxy.Locate(s)
-	if err != nil {
+	var err error
+	if l.flat, err = proxy.Flatten(s, Name); err != nil {
 		return err
 	}
-	if places.Networks() {
-		return &model.UnsupportedError{
-			What: "the layer " + Name, Missing: "the clusters have different networks, and its sidecars send to pods' own addresses",
-			Hint: "give all clusters the same network",
-		}
-	}
-	l.onWire = proxy.Apart(t)
-	if err = l.config.suits(t); err != nil {
+	if err = l.config.suits(s.Topology()); err != nil {
 		return err
 	}
-	for _, blueprint := range t.Services {
-		one := service{opaque: slices.Contains(l.config.Opaque, blueprint.Name)}
-		if one.Service, err = s.Service(blueprint.Name); err != nil {
-			return err
-		}
-		for _, name := range one.Pods {
-			pod, err := s.Pod(name)
-			if err != nil {
-				return err
-			}
-			one.pods = append(one.pods, pod)
-		}
-		l.services = append(l.services, one)
+	for _, svc := range l.flat.Services {
+		l.services = append(l.services, service{svc, slices.Contains(l.config.Opaque, svc.Name)})
 	}
-	for _, n := range t.Nodes() {
-		for _, p := range n.Pods {
-			if err := l.place(s, p); err != nil {
-				return err
+	for _, p := range l.flat.Pods {
+		sc := &sidecar{Beside: p}
+		for _, svc := range l.services {
+			if slices.Contains(svc.Pods, p.Pod.Name()) && !slices.Contains(sc.ports, svc.TargetPort) {
+				sc.ports = append(sc.ports, svc.TargetPort)
 			}
 		}
+		l.sidecars = append(l.sidecars, sc)
 	}
-	return nil
-}
-
-func (l *Layer) place(s model.Site, p model.PodSpec) error {
-	pod, err := s.Pod(p.Name)
-	if err != nil {
-		return err
-	}
-	where, ok := pod.(proxy.Place)
-	if !ok {
-		return &model.UnsupportedError{What: "the layer " + Name, Missing: "this target's pods have no network namespace to redirect traffic in", Hint: "use the lab"}
-	}
-	sc := &sidecar{pod: pod, role: p.Role, where: where}
-	for _, svc := range l.services {
-		if slices.Contains(svc.Pods, p.Name) && !slices.Contains(sc.ports, svc.TargetPort) {
-			sc.ports = append(sc.ports, svc.TargetPort)
-		}
-	}
-	l.sidecars = append(l.sidecars, sc)
 	return nil
 }
 
@@ -186,22 +148,22 @@ func (l *Layer) place(s model.Site, p model.PodSpec) error {
 func (l *Layer) each(do func(sc *sidecar) error) error {
 	return proxy.Each(l.sidecars, func(sc *sidecar) error {
 		if err := do(sc); err != nil {
-			return fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), err)
+			return fmt.Errorf("the linkerd2-proxy in %s: %w", sc.Pod.Name(), err)
 		}
 		return nil
 	})
 }
 
 func (l *Layer) start(ctx context.Context, sc *sidecar) (err error) {
-	sc.control = &control{identity: identity(sc.role), services: l.services, ca: l.ca, policy: l.config.Policy}
-	if err = sc.control.listen(ctx, sc.where); err != nil {
+	sc.control = &control{identity: identity(sc.Role), services: l.services, ca: l.ca, policy: l.config.Policy}
+	if err = sc.control.listen(ctx, sc.Where); err != nil {
 		return err
 	}
-	files, err := credentials(identity(sc.role))
+	files, err := credentials(identity(sc.Role))
 	if err != nil {
 		return err
 	}
-	sc.process, err = sc.where.Start(ctx, model.Process{
+	sc.process, err = sc.Where.Start(ctx, model.Process{
 		Name: Name, Component: model.ComponentSidecar, Files: files, Limits: l.config.Limits(),
 		Command: []string{l.program.Path}, Env: l.environment(sc),
 	})
@@ -221,19 +183,10 @@ func (sc *sidecar) await(ctx context.Context, started model.Running) error {
 }
 
 // redirect sends what is for services' virtual addresses, and what comes in for
-// the pod's ports, to the sidecar. Its own connections go to pods' addresses and
-// to loopback, and so are left alone.
+// the pod's ports, to the sidecar.
 func (l *Layer) redirect(sc *sidecar) nft.Table {
-	out := nft.Chain{Name: "outbound", Hook: nft.HookOutput}
-	for _, svc := range l.services {
-		match := nft.Match{TCP: true, Destination: netip.PrefixFrom(svc.VIP, svc.VIP.BitLen()), DestinationPort: svc.Port}
-		out.Rules = append(out.Rules, nft.Rule{If: match, Count: true, Do: nft.Redirect(portOutbound), Comment: "to service " + svc.Name})
-	}
-	in := nft.Chain{Name: "inbound", Hook: nft.HookPrerouting, Rules: []nft.Rule{{If: nft.Match{In: "lo"}, Do: nft.Accept(), Comment: "loopback"}}}
-	for _, port := range sc.ports {
-		in.Rules = append(in.Rules, nft.Rule{If: nft.Match{TCP: true, DestinationPort: port}, Count: true, Do: nft.Redirect(portInbound), Comment: "into the pod"})
-	}
-	return nft.Table{Name: table, Chains: []nft.Chain{out, in}}
+	always := func(port uint16) func(int) uint16 { return func(int) uint16 { return port } }
+	return nft.Table{Name: table, Chains: []nft.Chain{proxy.Outbound(l.flat.Services, always(portOutbound)), proxy.Inbound(sc.ports, always(portInbound))}}
 }
 
 // remove takes the redirections away last: without them the kernel would not know
@@ -247,7 +200,7 @@ func (l *Layer) remove(ctx context.Context) error {
 			return sc.process.Stop(ctx)
 		}),
 		l.each(func(sc *sidecar) error { return sc.control.close() }),
-		l.each(func(sc *sidecar) error { return proxy.AwaitEnds(ctx, sc.where) }),
-		l.each(func(sc *sidecar) error { return sc.where.InNetwork(func() error { return nft.Delete(table) }) }),
+		l.each(func(sc *sidecar) error { return proxy.AwaitEnds(ctx, sc.Where) }),
+		l.each(func(sc *sidecar) error { return sc.Where.InNetwork(func() error { return nft.Delete(table) }) }),
 	)
 }

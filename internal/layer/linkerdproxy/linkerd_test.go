@@ -99,11 +99,10 @@ func plane(tb testing.TB, policy Policy) *control {
 		tb.Fatal(err)
 	}
 	svc := func(name, vip string, opaque bool) service {
-		return service{
-			model.Service{Name: name, Port: 80, TargetPort: 8080, VIP: netip.MustParseAddr(vip)},
-			[]model.Pod{fixed{addr: "10.128.4.2"}, fixed{addr: "10.128.4.3"}},
-			opaque,
-		}
+		return service{proxy.Service{
+			Service:   model.Service{Name: name, Port: 80, TargetPort: 8080, VIP: netip.MustParseAddr(vip)},
+			Endpoints: []model.Pod{fixed{addr: "10.128.4.2"}, fixed{addr: "10.128.4.3"}},
+		}, opaque}
 	}
 	return &control{identity: identity("server"), ca: ca, policy: policy, services: []service{svc("web", "10.96.0.1", false), svc("redis", "10.96.0.2", true)}}
 }

@@ -32,7 +32,7 @@ func (l *Layer) Claims() []model.Claim {
 	}
 	claim := func(key, value string) model.Claim { return model.Claim{Layer: Name, Key: key, Value: value} }
 	claims := []model.Claim{claim(model.FactLevel, level), claim(model.FactProxies, "2"), claim(model.FactMTLS, tls13), claim(model.FactPeer, identity(model.RoleClient))}
-	if l.onWire {
+	if l.flat.OnWire {
 		claims = append(claims, claim(model.FactWireProtocol, tls13))
 	}
 	return claims
@@ -42,16 +42,13 @@ func (l *Layer) Claims() []model.Claim {
 func (l *Layer) Observe(ctx context.Context, _ model.Site) (model.Ledger, error) {
 	ledger := l.program.Facts(Name)
 	add := func(key, value, source string) {
-		f := model.Fact{Layer: Name, Key: key, Value: value, Source: source}
-		if !slices.Contains(ledger, f) {
-			ledger = append(ledger, f)
-		}
+		ledger.Note(model.Fact{Layer: Name, Key: key, Value: value, Source: source})
 	}
 	used := map[string]bool{}
 	for _, sc := range l.sidecars {
 		c, err := sc.read(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), err)
+			return nil, fmt.Errorf("the linkerd2-proxy in %s: %w", sc.Pod.Name(), err)
 		}
 		add(model.FactProgram, "linkerd2-proxy "+c.version+", told what to do by Windtunnel", model.SourceConfig)
 		for direction, level := range c.levels() {
@@ -185,7 +182,7 @@ func value(m *dto.Metric) float64 { return m.GetUntyped().GetValue() }
 
 // ask asks the proxy's admin interface, from inside the pod.
 func (sc *sidecar) ask(ctx context.Context, path string) (body []byte, err error) {
-	if body, err = proxy.Get(ctx, sc.where, portAdmin, path, patience); err != nil {
+	if body, err = proxy.Get(ctx, sc.Where, portAdmin, path, patience); err != nil {
 		return nil, fmt.Errorf("asking it for %s: %w", path, err)
 	}
 	return body, nil
@@ -197,9 +194,9 @@ func (l *Layer) Artefacts(ctx context.Context, _ model.Site) (map[string][]byte,
 	for _, sc := range l.sidecars {
 		raw, err := sc.ask(ctx, "/metrics")
 		if err != nil {
-			return nil, fmt.Errorf("the linkerd2-proxy in %s: %w", sc.pod.Name(), err)
+			return nil, fmt.Errorf("the linkerd2-proxy in %s: %w", sc.Pod.Name(), err)
 		}
-		files[sc.pod.Name()+".metrics.txt"] = raw
+		files[sc.Pod.Name()+".metrics.txt"] = raw
 	}
 	return files, nil
 }
