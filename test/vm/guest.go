@@ -21,8 +21,11 @@ type job struct {
 const (
 	jobFile   = "/job.json"
 	moduleDir = "/modules"
-	testFile  = "/test"
-	output    = "/dev/ttyS1" // the other serial line is the kernel's
+	// packageDir stands for the folder of the test's package, which the host may
+	// have at a place that is covered here, such as below /tmp.
+	packageDir = "/package"
+	testFile   = "/test"
+	output     = "/dev/ttyS1" // the other serial line is the kernel's
 )
 
 // guest is process 1: it readies the machine, runs the test, says how it

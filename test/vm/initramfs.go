@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,11 +21,7 @@ func initramfs(w io.Writer, k kernel, argv []string) error {
 	}
 	b := bufio.NewWriter(w)
 	a := &archive{w: b, made: map[string]bool{}}
-	here, err := os.Getwd()
-	if err != nil {
-		return err
-	}
-	j := job{Argv: append([]string{testFile}, argv[1:]...), Dir: here, Env: environment(os.Environ())}
+	j := job{Argv: append([]string{testFile}, argv[1:]...), Dir: packageDir, Env: environment(os.Environ())}
 	for _, m := range modules {
 		j.Modules = append(j.Modules, m.name)
 		a.file(filepath.Join(moduleDir, m.name), m.image)
@@ -37,8 +34,8 @@ func initramfs(w io.Writer, k kernel, argv []string) error {
 	a.copy("/init", "/proc/self/exe")
 	a.copy("/bin/busybox", busybox())
 	a.copy(testFile, argv[0])
-	a.folder(here)
-	a.tree(filepath.Join(here, "testdata"))
+	a.folder(packageDir)
+	a.tree(filepath.Join(packageDir, "testdata"), "testdata")
 	return errors.Join(a.end(), b.Flush())
 }
 
@@ -123,16 +120,16 @@ func (a *archive) copy(path, from string) {
 	a.file(path, data)
 }
 
-// tree copies a folder, if there is one, to the same place.
-func (a *archive) tree(dir string) {
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+// tree copies a folder, if there is one.
+func (a *archive) tree(to, from string) {
+	err := fs.WalkDir(os.DirFS(from), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
-		case path == dir && errors.Is(err, os.ErrNotExist):
+		case path == "." && errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
 			return err
 		case d.Type().IsRegular():
-			a.copy(path, path)
+			a.copy(filepath.Join(to, path), filepath.Join(from, path))
 		}
 		return nil
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,6 +61,13 @@ func TestArchive(t *testing.T) {
 	for path, text := range files {
 		a.file(path, []byte(text))
 	}
+	from := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(from, "in"), 0o700), os.WriteFile(filepath.Join(from, "in", "it"), []byte("666666"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	a.tree("/there", from)
+	a.tree("/nowhere", filepath.Join(from, "none"))
+	files["/there/in/it"] = "666666"
 	if err := a.end(); err != nil {
 		t.Fatal(err)
 	}
