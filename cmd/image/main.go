@@ -29,7 +29,7 @@ func write(binary, out, name, architecture string) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := image.Write(&b, program, name, architecture); err != nil {
+	if err := image.Program(program, name, architecture).Write(&b); err != nil {
 		return err
 	}
 	const mode = 0o644

@@ -1,5 +1,6 @@
-// Package image makes the image of pods of the target kube without a container
-// engine: one layer with the program, as an OCI layout in a tarball.
+// Package image makes images without a container engine: one layer with a few
+// files, as an OCI layout in a tarball. The image of pods of the target kube has
+// one program.
 package image
 
 import (
@@ -10,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/empty"
@@ -27,11 +29,42 @@ const (
 	program = "windtunnel"
 )
 
-// Write makes an image of a program, a static executable for Linux of the
-// architecture, and writes it as an OCI layout in a tarball, under the name.
-// The same program and name give the same bytes.
-func Write(out io.Writer, binary []byte, name, architecture string) (err error) {
-	img, err := build(binary, architecture)
+// Image is what one is made of.
+type Image struct {
+	// Name is the reference by which pods ask for it, e.g. "localhost/x:1".
+	Name, Architecture string
+	// Entrypoint is the program's path; Title names the image to people.
+	Entrypoint, Title string
+	// User is user:group, in numbers.
+	User string
+	Env  []string
+	// Files are in the image in this order; folders above them need not be named.
+	Files []File
+}
+
+// File is one file of an image: a folder if the path ends with a slash, a
+// symbolic link if it has a target.
+type File struct {
+	Path    string
+	Mode    fs.FileMode // with the sticky bit
+	Content []byte
+	Target  string
+}
+
+// Program is the image of one program, a static executable for Linux of the
+// architecture, with an empty /tmp.
+func Program(binary []byte, name, architecture string) Image {
+	const executable, temporary = 0o755, 0o777 | fs.ModeSticky
+	return Image{
+		Name: name, Architecture: architecture, Entrypoint: "/" + program, Title: program, User: user, Env: []string{"PATH=/"},
+		Files: []File{{Path: "tmp/", Mode: temporary}, {Path: program, Mode: executable, Content: binary}},
+	}
+}
+
+// Write writes the image as an OCI layout in a tarball. The same files give the
+// same bytes.
+func (i Image) Write(out io.Writer) (err error) {
+	img, err := i.build()
 	if err != nil {
 		return fmt.Errorf("making the image: %w", err)
 	}
@@ -46,15 +79,15 @@ func Write(out io.Writer, binary []byte, name, architecture string) (err error) 
 	}
 	// Both names are looked for: the first by the specification's readers, the
 	// second by containerd.
-	names := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": name, "io.containerd.image.name": name})
+	names := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": i.Name, "io.containerd.image.name": i.Name})
 	if err = path.AppendImage(img, names); err != nil {
 		return fmt.Errorf("writing the image's layout: %w", err)
 	}
 	return pack(out, dir)
 }
 
-func build(binary []byte, architecture string) (v1.Image, error) {
-	content, err := filesystem(binary)
+func (i Image) build() (v1.Image, error) {
+	content, err := i.filesystem()
 	if err != nil {
 		return nil, err
 	}
@@ -71,27 +104,41 @@ func build(binary []byte, architecture string) (v1.Image, error) {
 		return nil, err
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture = "linux", architecture
+	file.OS, file.Architecture = "linux", i.Architecture
 	file.Config = v1.Config{
-		Entrypoint: []string{"/" + program}, User: user, WorkingDir: "/", Env: []string{"PATH=/"},
-		Labels: map[string]string{"org.opencontainers.image.title": program},
+		Entrypoint: []string{i.Entrypoint}, User: i.User, WorkingDir: "/", Env: i.Env,
+		Labels: map[string]string{"org.opencontainers.image.title": i.Title},
 	}
 	return mutate.ConfigFile(img, file)
 }
 
-// filesystem is the layer: the program and an empty /tmp.
-func filesystem(binary []byte) ([]byte, error) {
-	const executable, temporary = 0o755, 0o1777
+// filesystem is the layer.
+func (i Image) filesystem() ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	err := errors.Join(
-		w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: temporary, ModTime: time.Unix(0, 0)}),
-		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: program, Mode: executable, Size: int64(len(binary)), ModTime: time.Unix(0, 0)}),
-	)
-	if err == nil {
-		_, err = w.Write(binary)
+	for _, f := range i.Files {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: int64(f.Mode.Perm()), Size: int64(len(f.Content)), ModTime: time.Unix(0, 0)}
+		if f.Mode&fs.ModeSticky != 0 {
+			const sticky = 0o1000
+			h.Mode |= sticky
+		}
+		switch {
+		case f.Target != "":
+			h.Typeflag, h.Linkname = tar.TypeSymlink, f.Target
+		case strings.HasSuffix(f.Path, "/"):
+			h.Typeflag = tar.TypeDir
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.Content); err != nil {
+			return nil, err
+		}
 	}
-	return b.Bytes(), errors.Join(err, w.Close())
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // pack writes a folder as a tarball, in the order of its names.

@@ -4,9 +4,11 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -16,7 +18,7 @@ func TestImageIsAnOCILayout(t *testing.T) {
 	t.Parallel()
 	var first, second bytes.Buffer
 	for _, b := range []*bytes.Buffer{&first, &second} {
-		if err := Write(b, []byte("#!program"), "localhost/x:1", "amd64"); err != nil {
+		if err := Program([]byte("#!program"), "localhost/x:1", "amd64").Write(b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,5 +88,31 @@ func unpack(t *testing.T, from io.Reader, dir string) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Links and files below folders that are not named are in the layer, too.
+func TestFilesOfAnImage(t *testing.T) {
+	t.Parallel()
+	content, err := Image{Files: []File{
+		{Path: "usr/bin/x", Mode: 0o755, Content: []byte("program")}, {Path: "usr/bin/y", Mode: 0o777, Target: "x"}, {Path: "data/", Mode: 0o777},
+	}}.filesystem()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for r := tar.NewReader(bytes.NewReader(content)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprintf("%c %s %o %d %s", h.Typeflag, h.Name, h.Mode, h.Size, h.Linkname))
+	}
+	want := []string{"0 usr/bin/x 755 7 ", "2 usr/bin/y 777 0 x", "5 data/ 777 0 "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
