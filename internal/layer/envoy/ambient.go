@@ -210,19 +210,16 @@ func redirectToNode() nft.Table {
 	}}
 }
 
-// remove takes the redirection away first, then ends the proxies, and waits for
-// what their connections leave behind in the pods.
+// remove ends the proxies, waits for what their connections leave behind in the
+// pods, and takes the redirections away last, for the reason that sidecars have.
 func (l *ambient) remove(ctx context.Context) error {
-	var errs []error
-	for _, m := range l.members() {
-		errs = append(errs, m.where.InNetwork(func() error { return nft.Delete(tableAmbient) }))
-	}
-	errs = append(errs,
+	return errors.Join(
 		proxy.Each(l.nodes, func(n *nodeProxy) error { return n.Stop(ctx) }),
 		proxy.Each(l.ways, func(w *waypoint) error { return w.Stop(ctx) }),
-		proxy.Each(l.members(), func(m member) error { return proxy.AwaitEnds(ctx, m.where) }),
+		proxy.Each(l.members(), func(m member) error {
+			return errors.Join(proxy.AwaitEnds(ctx, m.where), m.where.InNetwork(func() error { return nft.Delete(tableAmbient) }))
+		}),
 	)
-	return errors.Join(errs...)
 }
 
 // nodeFiles are a node proxy's configuration, and credentials for each role of

@@ -15,6 +15,9 @@ import (
 	"github.com/windtunnel/windtunnel/internal/proxy"
 )
 
+// istioConnectTimeout is Istio's default (meshConfig.connectTimeout).
+const istioConnectTimeout = "10s"
+
 func clusterName(s service) string { return fmt.Sprintf("outbound|%d||%s", s.Port, s.Name) }
 
 // groups are a service's endpoints as a sidecar of a cluster uses them.
@@ -33,12 +36,12 @@ func (m *mesh) outboundCluster(s service, sc *sidecar) (object, error) {
 		return nil, err
 	}
 	c := object{
-		"name": clusterName(s), "type": "STATIC", "lb_policy": m.policy(), "connect_timeout": "10s", "circuit_breakers": proxy.Unlimited(),
+		"name": clusterName(s), "type": "STATIC", "lb_policy": m.policy(), "connect_timeout": m.config.connectTimeout().JSON(), "circuit_breakers": proxy.Unlimited(),
 		"upstream_bind_config": ownMark(),
 		"load_assignment":      proxy.Static(clusterName(s), groups),
 	}
 	if m.config.Profile == proxy.Kuma {
-		c["connect_timeout"], c["circuit_breakers"] = kumaConnectTimeout, proxy.Breakers(kumaMost, kumaMostRetries)
+		c["circuit_breakers"] = proxy.Breakers(kumaMost, kumaMostRetries)
 	}
 	if o := m.config.outlier(s.Name); o != nil {
 		c["outlier_detection"] = o.envoy()

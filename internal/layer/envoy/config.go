@@ -91,6 +91,10 @@ type Config struct {
 	// Outlier takes endpoints out that fail, of all services. Without it, with
 	// istio, those with locality have Istio's default.
 	Outlier *Outlier `json:"outlier_detection,omitempty"`
+	// ConnectTimeout is when a connection to an endpoint that does not answer
+	// counts as failed: Istio's connectionPool.tcp.connectTimeout. Until then a
+	// request waits, and nothing can be taken out.
+	ConnectTimeout proxy.Duration `json:"connect_timeout,omitempty" jsonschema_description:"When a connection to an endpoint that does not answer counts as failed. If absent: 10s with istio, 5s with kuma."`
 	// Failover is, by region, the region that comes next; without, and after it,
 	// the nearest comes first.
 	Failover map[string]string `json:"failover,omitempty"`
@@ -168,6 +172,17 @@ func parse(raw json.RawMessage) (Config, error) {
 	return c, err
 }
 
+// connectTimeout is what is asked for, or the profile's.
+func (c Config) connectTimeout() proxy.Duration {
+	switch {
+	case c.ConnectTimeout != "":
+		return c.ConnectTimeout
+	case c.Profile == proxy.Kuma:
+		return kumaConnectTimeout
+	}
+	return istioConnectTimeout
+}
+
 // atL7 says whether there are proxies that could tell Istio's request metrics.
 func (c Config) atL7() bool {
 	return c.Profile == proxy.Istio && (c.Mode == Sidecar || c.Waypoint)
@@ -206,6 +221,9 @@ func (c Config) check() error {
 	if len(c.LocalityFor) > 0 && c.LoadBalancing != Locality {
 		errs = append(errs, proxy.Bad("locality_for", "needs load_balancing: locality"))
 	}
+	if c.ConnectTimeout != "" {
+		errs = append(errs, proxy.CheckDurations([]string{"connect_timeout"}, []proxy.Duration{c.ConnectTimeout}))
+	}
 	if c.Start != NativeStart && c.Start != AppFirst {
 		errs = append(errs, proxy.Bad("start", "is %q; it can be native or app-first", c.Start))
 	}
@@ -238,6 +256,9 @@ func (c Config) checkMode() error {
 	}
 	if c.Outlier != nil {
 		errs = append(errs, proxy.Bad("outlier_detection", "belongs to mode: sidecar; node proxies have none"))
+	}
+	if c.ConnectTimeout != "" {
+		errs = append(errs, proxy.Bad("connect_timeout", "belongs to mode: sidecar"))
 	}
 	if c.Start == AppFirst {
 		errs = append(errs, proxy.Bad("start", "is app-first, but in ambient mode no pod has a proxy to wait for"))

@@ -168,9 +168,12 @@ func redirect() nft.Table {
 	}}
 }
 
+// remove takes the redirections away last: without them the kernel would not know
+// any more to whom the end of a redirected connection belongs, and wait for it.
 func (l *Layer) remove(ctx context.Context) error {
-	sidecars := l.each(func(sc *sidecar) error {
-		return errors.Join(sc.Where.InNetwork(func() error { return nft.Delete(table) }), sc.Stop(ctx))
-	})
-	return errors.Join(l.closeEdge(ctx), sidecars)
+	return errors.Join(
+		l.closeEdge(ctx),
+		l.each(func(sc *sidecar) error { return sc.Stop(ctx) }),
+		l.each(func(sc *sidecar) error { return sc.Where.InNetwork(func() error { return nft.Delete(table) }) }),
+	)
 }

@@ -74,6 +74,9 @@ func TestParse(t *testing.T) {
 			Config{Profile: proxy.Istio, Mode: Ambient, Waypoint: true, MTLS: Strict, LoadBalancing: LeastRequest, Telemetry: Off, Start: NativeStart, Options: two},
 			"",
 		},
+		"ambient connects": {`{"mode": "ambient", "connect_timeout": "1s"}`, Config{}, "connect_timeout belongs to mode: sidecar"},
+		"connects never":   {`{"connect_timeout": "0s"}`, Config{}, "connect_timeout is 0s"},
+		"connects soon":    {`{"connect_timeout": "soon"}`, Config{}, `connect_timeout is "soon"`},
 		"an ingress of Kuma":     {`{"profile": "kuma", "protocol": "http", "ingress": ["a"]}`, Config{}, "ingress belongs to the profile istio"},
 		"an ambient ingress":     {`{"mode": "ambient", "ingress": ["a"]}`, Config{}, "in mode: sidecar"},
 		"an ingress of a start":  {`{"start": "app-first", "ingress": ["a"]}`, Config{}, "no sidecar to wait for"},
@@ -203,7 +206,7 @@ func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	one, three := regions("here"), regions("here", "near", "far")
 	three.topology.Links = []model.Link{{A: "here", B: "near", Delay: 20e6}, {A: "here", B: "far", Delay: 50e6}, {A: "near", B: "far", Delay: 40e6}}
-	locality := `{"load_balancing": "locality", "outlier_detection": {"consecutive_5xx_errors": 1, "interval": "500ms", "base_ejection_time": "2s", "split_external_local_origin_errors": true}}`
+	locality := `{"load_balancing": "locality", "connect_timeout": "1s", "outlier_detection": {"consecutive_5xx_errors": 1, "interval": "500ms", "base_ejection_time": "2s", "split_external_local_origin_errors": true}}`
 	for name, tt := range map[string]struct {
 		site blueprint
 		raw  string

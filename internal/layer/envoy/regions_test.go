@@ -67,6 +67,34 @@ func TestLocalityFailover(t *testing.T) {
 	}
 }
 
+// A server that loses its power tells nobody. Requests wait until connecting to
+// it has timed out; from then on the other region answers. With Istio's 10 s the
+// clients would give up first, and none would.
+func TestPowerLoss(t *testing.T) {
+	t.Parallel()
+	program(t)
+	site := labtest.Site(t, labtest.TwoRegions(2*time.Millisecond, false))
+	labtest.StartServers(t, site)
+	labtest.Deploy(t, site, configured(t, `{"concurrency": 1, "load_balancing": "locality", "connect_timeout": "1s",
+		"outlier_detection": {"consecutive_5xx_errors": 1, "interval": "1s", "base_ejection_time": "30s"}}`))
+	to := target(t, site, "server-home")
+	labtest.AnsweredBy(t, site, "client-home", to, "server", "server-home")
+	mortal, ok := labtest.Pod(t, site, "server-home").(model.Mortal)
+	if !ok {
+		t.Fatal("the lab's pods cannot be killed")
+	}
+	killed := time.Now()
+	revive, err := mortal.Kill(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labtest.AnsweredBy(t, site, "client-home", to, "server", "server-away")
+	t.Logf("ten answers of the other region %s after the loss, with a connect timeout of 1 s", time.Since(killed))
+	if err := revive(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Round robin takes no account of regions: each gets about half. The first
 // request to another region waits for TCP, mutual TLS and itself; later ones
 // only for themselves.
