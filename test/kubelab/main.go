@@ -33,21 +33,23 @@ const usage = `usage: kubelab COMMAND
   load IMAGE.tar [NAME:TAG]      import images (docker archive or OCI layout) into every node
   pause PROCESS UNIT DURATION    stop a process for a while: api, etcd, controllers, scheduler of a cluster (a);
                                  kubelet, proxy, containerd of a node (a1)
+  link A B DELAY                 delay what goes between two clusters, each way, until it is interrupted (link a b 40ms)
   in UNIT COMMAND...             run a command inside a control plane (a) or a node (a1)
   left                           list what is left on this host; fails if anything is
 
 environment: KUBELAB_NAME (kubelab), KUBELAB_NODES (2,1), KUBELAB_STATE (/var/lib/NAME),
-             KUBELAB_CACHE (~/.cache/windtunnel/kubelab), KUBELAB_SOURCE (test/kubelab)
+             KUBELAB_CACHE (~/.cache/windtunnel/kubelab), KUBELAB_SOURCE (test/kubelab),
+             WINDTUNNEL (windtunnel beside this program): the program whose delay line makes links
 `
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
-	var ended *exec.ExitError
+	var ended status
 	switch {
 	case errors.As(err, &ended):
-		os.Exit(max(ended.ExitCode(), 1))
+		os.Exit(int(ended))
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "kubelab:", err)
 		os.Exit(1)
@@ -134,6 +136,8 @@ func use(ctx context.Context, l lab.Lab, command string, args []string) error {
 			return fmt.Errorf("%q is no duration: 30s, 2m and the like are", args[2])
 		}
 		return l.Pause(ctx, processName(args[0]), args[1], d)
+	case command == "link" && len(args) == 3:
+		return link(ctx, l, args[0], args[1], args[2])
 	case command == "in" && len(args) >= 2:
 		c, err := l.Inside(ctx, args[0], args[1:]...)
 		return attached(c, err)
@@ -142,13 +146,43 @@ func use(ctx context.Context, l lab.Lab, command string, args []string) error {
 	}
 }
 
+func link(ctx context.Context, l lab.Lab, a, b, delay string) error {
+	d, err := time.ParseDuration(delay)
+	if err != nil || d <= 0 || d > time.Second {
+		return fmt.Errorf("%q is no delay of one way: 40ms and the like are, up to 1s", delay)
+	}
+	program := os.Getenv("WINDTUNNEL")
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding the own program: %w", err)
+		}
+		program = filepath.Join(filepath.Dir(self), "windtunnel")
+	}
+	return l.Link(ctx, a, b, d, []string{program, "delay-line"}, func(now lab.Linked) error {
+		_, err := fmt.Printf("link %s %s: asked %s each way; round trip %.2f ms, without it %.2f ms\n",
+			now.A, now.B, d, float64(now.Now.Microseconds())/1000, float64(now.Before.Microseconds())/1000)
+		return err
+	})
+}
+
 func attached(c *exec.Cmd, err error) error {
 	if err != nil {
 		return err
 	}
 	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return c.Run()
+	err = c.Run()
+	if ended := (&exec.ExitError{}); errors.As(err, &ended) {
+		return status(max(ended.ExitCode(), 1))
+	}
+	return err
 }
+
+// status is how a command ended that has said why itself.
+type status int
+
+// Error is what nobody prints.
+func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
 func processName(short string) string {
 	long := map[string]string{"api": unit.APIServer, "controllers": unit.Controllers, "scheduler": unit.Scheduler, "proxy": unit.Proxy}
