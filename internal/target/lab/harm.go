@@ -154,21 +154,26 @@ func (s *site) restart(victims []*running) error {
 }
 
 // Suspend stops all processes without ending them; see model.Mortal.
-func (p *pod) Suspend(context.Context) (resume func(context.Context) error, err error) {
+func (p *pod) Suspend(ctx context.Context) (resume func(context.Context) error, err error) {
 	victims, err := p.living()
 	if err != nil {
 		return nil, err
 	}
-	signal := func(s syscall.Signal) error {
+	resume = func(context.Context) error {
 		var errs []error
 		for _, r := range victims {
-			errs = append(errs, r.Signal(s))
+			errs = append(errs, r.Signal(syscall.SIGCONT))
 		}
 		return errors.Join(errs...)
 	}
-	resume = func(context.Context) error { return signal(syscall.SIGCONT) }
-	if err := signal(syscall.SIGSTOP); err != nil {
-		return nil, errors.Join(fmt.Errorf("suspending pod %s: %w", p.name, err), signal(syscall.SIGCONT))
+	errs := make([]error, len(victims))
+	var wg sync.WaitGroup
+	for i, r := range victims {
+		wg.Go(func() { errs[i] = r.Suspend(ctx) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(fmt.Errorf("suspending pod %s: %w", p.name, err), resume(ctx))
 	}
 	return resume, nil
 }
