@@ -36,19 +36,34 @@ func Serve(args []string) int {
 // FaultSuite says how a fault's conformance is tested. The site has the pod
 // client-0 on node-0, and server-0 and server-1 on node-1.
 type FaultSuite struct {
-	// New makes the fault, as the catalog would; it is called for every injection.
-	New func(t *testing.T) model.Fault
+	Plugin model.Plugin[model.Fault]
 	// Links are the topology's.
 	Links []model.Link
+	Cases map[string]FaultCase
+}
+
+// FaultCase is a configuration of a fault.
+type FaultCase struct {
+	Config string
 	// Unreachable are the servers that do not answer the client while it acts.
 	Unreachable []string
 }
 
-// Fault is the conformance suite that every fault's tests run. It injects the
-// fault, looks who still answers the client, heals it, twice, looks again,
-// checks that everything is as it was, and does it all again. Tests' Main must
-// know CommandServe.
+// Fault is the conformance suite that every fault's tests run, for each case on
+// a site of its own. It injects the fault, looks who still answers the client,
+// heals it, twice, looks again, checks that everything is as it was, and does it
+// all again. Tests' Main must know CommandServe.
 func Fault(t *testing.T, s FaultSuite) {
+	t.Helper()
+	for name, c := range s.Cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.conforms(t, c)
+		})
+	}
+}
+
+func (s FaultSuite) conforms(t *testing.T, c FaultCase) {
 	t.Helper()
 	topology := Topology(2) //nolint:mnd // as FaultSuite says
 	topology.Links = s.Links
@@ -58,15 +73,15 @@ func Fault(t *testing.T, s FaultSuite) {
 	reachAll(t, site, nil)
 	before := State(t, site)
 	for _, round := range []string{"first", "second"} {
-		fault := s.New(t)
+		fault := New(t, s.Plugin, c.Config) // the catalog makes one for every injection
 		heal, err := fault.Inject(t.Context(), site)
 		if err != nil {
 			t.Fatalf("injecting %T: %v", fault, err)
 		}
 		for _, name := range servers {
-			reached(t, site, name, !slices.Contains(s.Unreachable, name))
+			reached(t, site, name, !slices.Contains(c.Unreachable, name))
 		}
-		measured(t, site, fault, s.Unreachable)
+		measured(t, site, fault, c.Unreachable)
 		for range 2 {
 			if err := heal(context.WithoutCancel(t.Context())); err != nil {
 				t.Errorf("healing %T: %v", fault, err)

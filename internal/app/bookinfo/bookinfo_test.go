@@ -9,23 +9,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/windtunnel/windtunnel/internal/hop"
+	"github.com/windtunnel/windtunnel/internal/labtest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	for raw, want := range map[string]string{
+	labtest.Configs(t, Plugin(), map[string]string{
 		`{}`: "",
 		`{"mode": "original", "reviews": ["v3"], "pool": {"fresh": true}}`: "",
 		`{"mode": "x", "reviews": ["v1", "v4"], "pool": {"idle": -1}}`:     "pool.idle is -1; it can be 0 to 10000\nmode is \"x\"; it can be honest or original\nreviews[1] is \"v4\"; it can be v1, v2 or v3",
 		`{"reviews": []}`: "reviews names no version; they are v1, v2, v3",
 		`{"modes": "x"}`:  "unknown field",
-	} {
-		_, err := Plugin().New(json.RawMessage(raw))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v\nwant %s", raw, err, want)
-		}
-	}
+	})
 }
 
 func FuzzParse(f *testing.F) {

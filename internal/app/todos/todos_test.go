@@ -14,12 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/windtunnel/windtunnel/internal/hop"
+	"github.com/windtunnel/windtunnel/internal/labtest"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	for raw, want := range map[string]string{
+	labtest.Configs(t, Plugin(), map[string]string{
 		`{}`: "",
 		`{"database": "merged", "todos": [], "idle": 0, "idle_timeout": "1s", "timeout": "1s", "servers": "a", "databases": "b"}`: "",
 		`{"database": "all", "idle": -1, "idle_timeout": "2h", "timeout": "0s", "servers": "redis"}`: `idle_timeout is "2h"; it must be a time such as 200us, at most 1h0m0s
@@ -28,12 +29,7 @@ idle is -1; it can be 0 to 10000
 database is "all"; it can be local or merged
 databases is "redis", as servers`,
 		`{"todo": []}`: "unknown field",
-	} {
-		_, err := Plugin().New(json.RawMessage(raw))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v\nwant %s", raw, err, want)
-		}
-	}
+	})
 }
 
 func FuzzParse(f *testing.F) {

@@ -2,7 +2,6 @@ package cpu_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -24,30 +23,18 @@ func burn(args []string) int {
 	return 0
 }
 
-func fault(t *testing.T, config string) model.Fault {
-	t.Helper()
-	f, err := cpu.Plugin().New(json.RawMessage(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, config := range map[string]string{"pod": `{"pods": ["server-1"]}`, "node": `{"nodes": ["node-1"], "threads": 2}`} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			labtest.Fault(t, labtest.FaultSuite{New: func(t *testing.T) model.Fault { t.Helper(); return fault(t, config) }})
-		})
-	}
+	labtest.Fault(t, labtest.FaultSuite{Plugin: cpu.Plugin(), Cases: map[string]labtest.FaultCase{
+		"pod": {Config: `{"pods": ["server-1"]}`}, "node": {Config: `{"nodes": ["node-1"], "threads": 2}`},
+	}})
 }
 
 // What it says that it takes it must really take.
 func TestMeasuredBack(t *testing.T) {
 	t.Parallel()
 	site := labtest.TwoNodes(t)
-	f := fault(t, `{"pods": ["server-0"], "threads": 1}`)
+	f := labtest.New(t, cpu.Plugin(), `{"pods": ["server-0"], "threads": 1}`)
 	heal, err := f.Inject(t.Context(), site)
 	if err != nil {
 		t.Fatal(err)
@@ -85,14 +72,10 @@ func TestBurn(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for config, want := range map[string]string{
+	labtest.Configs(t, cpu.Plugin(), map[string]string{
 		`{}`:                            "names nothing",
 		`{"pods": ["a"], "threads": 0}`: "threads is 0",
 		`{"pods": "a"}`:                 "reading",
 		`{"regions": ["a"]}`:            "unknown field",
-	} {
-		if _, err := cpu.Plugin().New(json.RawMessage(config)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
-	}
+	})
 }

@@ -2,7 +2,6 @@ package drain_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -17,22 +16,12 @@ func TestMain(m *testing.M) {
 	labtest.Main(m, labtest.Commands{labtest.CommandServe: labtest.Serve})
 }
 
-func fault(t *testing.T, config string) model.Fault {
-	t.Helper()
-	f, err := drain.Plugin().New(json.RawMessage(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 // The suite's site has no layers: nobody is told, and the server ends at once.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	labtest.Fault(t, labtest.FaultSuite{
-		New:         func(t *testing.T) model.Fault { t.Helper(); return fault(t, `{"pods": ["server-1"], "stop": "0s"}`) },
-		Unreachable: []string{"server-1"},
-	})
+	labtest.Fault(t, labtest.FaultSuite{Plugin: drain.Plugin(), Cases: map[string]labtest.FaultCase{
+		"stop": {Config: `{"pods": ["server-1"], "stop": "0s"}`, Unreachable: []string{"server-1"}},
+	}})
 }
 
 // site has one pod, whose end is noted, as what its layer does.
@@ -84,7 +73,7 @@ type other struct{ model.Layer }
 // onStack injects into a stack of two layers, of which one holds endpoints.
 func onStack(t *testing.T, config string, p *pod, l layer) (model.Fault, func(context.Context) error, error) {
 	t.Helper()
-	on, ok := fault(t, config).(model.StackFault)
+	on, ok := labtest.New(t, drain.Plugin(), config).(model.StackFault)
 	if !ok {
 		t.Fatal("it does not look at the stack")
 	}
@@ -151,23 +140,19 @@ func TestNothingIsLeftOfAFailure(t *testing.T) {
 	if _, _, err := onStack(t, `{"pods": ["server-0"]}`, p, layer{pod: p, err: errors.New("stuck")}); err == nil || !strings.Contains(err.Error(), "draining layer vip: stuck") {
 		t.Errorf("a layer that fails: %v", err)
 	}
-	if _, err := fault(t, `{"pods": ["server-0"]}`).Inject(t.Context(), site{pod: p}); !errors.Is(err, model.ErrUnsupported) {
+	if _, err := labtest.New(t, drain.Plugin(), `{"pods": ["server-0"]}`).Inject(t.Context(), site{pod: p}); !errors.Is(err, model.ErrUnsupported) {
 		t.Errorf("without a layer: %v", err)
 	}
 }
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for config, want := range map[string]string{
+	labtest.Configs(t, drain.Plugin(), map[string]string{
 		`{}`:                             "names nothing",
 		`{"pods": ["a"], "stop": "x"}`:   "stop is",
 		`{"pods": ["a"], "stop": "2m"}`:  "stop is",
 		`{"pods": ["a"], "stop": "-1s"}`: "stop is",
 		`{"pods": ["a"], "after": "1s"}`: "unknown field",
 		`{"pods": ["a"], "stop": 3}`:     "reading",
-	} {
-		if _, err := drain.Plugin().New(json.RawMessage(config)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
-	}
+	})
 }

@@ -1,7 +1,6 @@
 package link_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -17,34 +16,14 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		config      string
-		unreachable []string
-	}{
-		"slower": {`{"a": "node-1", "b": "node-0", "delay": "30ms"}`, nil},
-		"cut":    {`{"a": "node-0", "b": "node-1", "loss": "100%"}`, []string{"server-0", "server-1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			labtest.Fault(t, labtest.FaultSuite{
-				New: func(t *testing.T) model.Fault {
-					t.Helper()
-					return fault(t, tt.config)
-				},
-				Links:       []model.Link{{A: "node-0", B: "node-1", Delay: time.Millisecond}},
-				Unreachable: tt.unreachable,
-			})
-		})
-	}
-}
-
-func fault(t *testing.T, config string) model.Fault {
-	t.Helper()
-	f, err := link.Plugin().New(json.RawMessage(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	labtest.Fault(t, labtest.FaultSuite{
+		Plugin: link.Plugin(),
+		Links:  []model.Link{{A: "node-0", B: "node-1", Delay: time.Millisecond}},
+		Cases: map[string]labtest.FaultCase{
+			"slower": {Config: `{"a": "node-1", "b": "node-0", "delay": "30ms"}`},
+			"cut":    {Config: `{"a": "node-0", "b": "node-1", "loss": "100%"}`, Unreachable: []string{"server-0", "server-1"}},
+		},
+	})
 }
 
 // What is asked must be seen on the wire while it acts, and be gone afterwards.
@@ -64,7 +43,7 @@ func TestMeasuredBack(t *testing.T) {
 		}
 		return states
 	}
-	f := fault(t, `{"a": "node-0", "b": "node-1", "delay": "60ms", "loss": "30%"}`)
+	f := labtest.New(t, link.Plugin(), `{"a": "node-0", "b": "node-1", "delay": "60ms", "loss": "30%"}`)
 	heal, err := f.Inject(t.Context(), site)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +53,7 @@ func TestMeasuredBack(t *testing.T) {
 			t.Errorf("%s to %s while it acts: %+v", s.From, s.To, o)
 		}
 	}
-	if _, err := fault(t, `{"a": "node-0", "b": "node-1", "rate": "1Mbit/s"}`).Inject(t.Context(), site); err == nil || !strings.Contains(err.Error(), "one change at a time") {
+	if _, err := labtest.New(t, link.Plugin(), `{"a": "node-0", "b": "node-1", "rate": "1Mbit/s"}`).Inject(t.Context(), site); err == nil || !strings.Contains(err.Error(), "one change at a time") {
 		t.Errorf("a second change: %v", err)
 	}
 	if err := heal(t.Context()); err != nil {
@@ -85,14 +64,14 @@ func TestMeasuredBack(t *testing.T) {
 			t.Errorf("%s to %s after the heal: %+v", s.From, s.To, o)
 		}
 	}
-	if _, err := fault(t, `{"a": "node-0", "b": "region-0", "delay": "1ms"}`).Inject(t.Context(), site); err == nil || !strings.Contains(err.Error(), "no emulated link between node-0 and region-0") {
+	if _, err := labtest.New(t, link.Plugin(), `{"a": "node-0", "b": "region-0", "delay": "1ms"}`).Inject(t.Context(), site); err == nil || !strings.Contains(err.Error(), "no emulated link between node-0 and region-0") {
 		t.Errorf("a link that is not there: %v", err)
 	}
 }
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for config, want := range map[string]string{
+	labtest.Configs(t, link.Plugin(), map[string]string{
 		`{}`:                                     "needs a and b",
 		`{"a": "x", "b": "y"}`:                   "changes nothing",
 		`{"a": "x", "b": "y", "loss": "5"}`:      "loss is",
@@ -101,9 +80,5 @@ func TestConfig(t *testing.T) {
 		`{"a": "x", "b": "y", "rate": "10"}`:     "rate is",
 		`{"a": "x", "b": "y", "rate": "1bit/s"}`: "rate is",
 		`{"a": "x", "c": "y"}`:                   "unknown field",
-	} {
-		if _, err := link.Plugin().New(json.RawMessage(config)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
-	}
+	})
 }

@@ -1,12 +1,10 @@
 package partition_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/windtunnel/windtunnel/internal/fault/partition"
 	"github.com/windtunnel/windtunnel/internal/labtest"
-	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 func TestMain(m *testing.M) {
@@ -15,35 +13,20 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		config      string
-		unreachable []string
-	}{
-		"from all":   {`{"a": {"nodes": ["node-0"]}}`, []string{"server-0", "server-1"}},
-		"from nodes": {`{"a": {"nodes": ["node-1"]}, "b": {"nodes": ["node-0"]}}`, []string{"server-0", "server-1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			labtest.Fault(t, labtest.FaultSuite{
-				New: func(t *testing.T) model.Fault {
-					t.Helper()
-					f, err := partition.Plugin().New(json.RawMessage(tt.config))
-					if err != nil {
-						t.Fatal(err)
-					}
-					return f
-				},
-				Unreachable: tt.unreachable,
-			})
-		})
-	}
+	labtest.Fault(t, labtest.FaultSuite{
+		Plugin: partition.Plugin(),
+		Cases: map[string]labtest.FaultCase{
+			"from all":   {Config: `{"a": {"nodes": ["node-0"]}}`, Unreachable: []string{"server-0", "server-1"}},
+			"from nodes": {Config: `{"a": {"nodes": ["node-1"]}, "b": {"nodes": ["node-0"]}}`, Unreachable: []string{"server-0", "server-1"}},
+		},
+	})
 }
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for _, config := range []string{`{}`, `{"a": {}}`, `{"a": {"pods": ["x"]}}`} {
-		if _, err := partition.Plugin().New(json.RawMessage(config)); err == nil {
-			t.Errorf("%s is taken", config)
-		}
-	}
+	labtest.Configs(t, partition.Plugin(), map[string]string{
+		`{}`:                     "names nothing",
+		`{"a": {}}`:              "names nothing",
+		`{"a": {"pods": ["x"]}}`: "unknown field",
+	})
 }

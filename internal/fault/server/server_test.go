@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -43,39 +42,22 @@ func serve(args []string) int {
 	return 0
 }
 
-func fault(t *testing.T, config string) model.Fault {
-	t.Helper()
-	f, err := server.Plugin().New(json.RawMessage(config))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
-}
-
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		config      string
-		unreachable []string
-	}{
-		"failing": {`{"pods": ["server-1"], "fail": "100%"}`, []string{"server-1"}},
-		"slow":    {`{"nodes": ["node-1"], "delay": "20ms", "burn": "100us"}`, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			labtest.Fault(t, labtest.FaultSuite{
-				New:         func(t *testing.T) model.Fault { t.Helper(); return fault(t, tt.config) },
-				Unreachable: tt.unreachable,
-			})
-		})
-	}
+	labtest.Fault(t, labtest.FaultSuite{
+		Plugin: server.Plugin(),
+		Cases: map[string]labtest.FaultCase{
+			"failing": {Config: `{"pods": ["server-1"], "fail": "100%"}`, Unreachable: []string{"server-1"}},
+			"slow":    {Config: `{"nodes": ["node-1"], "delay": "20ms", "burn": "100us"}`},
+		},
+	})
 }
 
 // What is asked must be seen in answers.
 func TestMeasuredBack(t *testing.T) {
 	t.Parallel()
 	site := labtest.TwoNodes(t)
-	f := fault(t, `{"pods": ["server-0"], "delay": "30ms", "fail": "50%"}`)
+	f := labtest.New(t, server.Plugin(), `{"pods": ["server-0"], "delay": "30ms", "fail": "50%"}`)
 	if _, err := f.Inject(t.Context(), site); err == nil || !strings.Contains(err.Error(), "pod server-0 has no server that can be impaired") {
 		t.Errorf("without a server: %v", err)
 	}
@@ -116,7 +98,7 @@ func TestMeasuredBack(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for config, want := range map[string]string{
+	labtest.Configs(t, server.Plugin(), map[string]string{
 		`{"delay": "1s"}`:                     "names nothing",
 		`{"pods": ["a"]}`:                     "does nothing",
 		`{"pods": ["a"], "delay": "1m"}`:      "delay is",
@@ -125,9 +107,5 @@ func TestConfig(t *testing.T) {
 		`{"pods": ["a"], "status": "x"}`:      "unknown field",
 		`{"pods": ["a"], "fail": "NaN%"}`:     "fail is",
 		`{"regions": ["a"], "delay": "-1ms"}`: "delay is",
-	} {
-		if _, err := server.Plugin().New(json.RawMessage(config)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", config, err, want)
-		}
-	}
+	})
 }

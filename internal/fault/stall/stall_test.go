@@ -1,12 +1,10 @@
 package stall_test
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/windtunnel/windtunnel/internal/fault/stall"
 	"github.com/windtunnel/windtunnel/internal/labtest"
-	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 func TestMain(m *testing.M) {
@@ -15,35 +13,19 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		config      string
-		unreachable []string
-	}{
-		"one":    {`{"pods": ["server-0"]}`, []string{"server-0"}},
-		"region": {`{"regions": ["region-0"]}`, []string{"server-0", "server-1"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			labtest.Fault(t, labtest.FaultSuite{
-				New: func(t *testing.T) model.Fault {
-					t.Helper()
-					f, err := stall.Plugin().New(json.RawMessage(tt.config))
-					if err != nil {
-						t.Fatal(err)
-					}
-					return f
-				},
-				Unreachable: tt.unreachable,
-			})
-		})
-	}
+	labtest.Fault(t, labtest.FaultSuite{
+		Plugin: stall.Plugin(),
+		Cases: map[string]labtest.FaultCase{
+			"one":    {Config: `{"pods": ["server-0"]}`, Unreachable: []string{"server-0"}},
+			"region": {Config: `{"regions": ["region-0"]}`, Unreachable: []string{"server-0", "server-1"}},
+		},
+	})
 }
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for _, config := range []string{`{}`, `{"pod": "a"}`} {
-		if _, err := stall.Plugin().New(json.RawMessage(config)); err == nil {
-			t.Errorf("%s is taken", config)
-		}
-	}
+	labtest.Configs(t, stall.Plugin(), map[string]string{
+		`{}`:           "names nothing",
+		`{"pod": "a"}`: "unknown field",
+	})
 }

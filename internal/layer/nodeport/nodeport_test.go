@@ -27,13 +27,9 @@ func layer(t *testing.T, config string) *nodeport.Layer {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for config, want := range map[string]string{
+	labtest.Configs(t, nodeport.Plugin(), map[string]string{
 		"{}": "services", `{"services": ["a"]}`: "via", `{"via": "n"}`: "services", `{"services": ["a"], "via": "n", "port": 1}`: "port",
-	} {
-		if _, err := nodeport.Plugin().New(json.RawMessage(config)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, without %q", config, err, want)
-		}
-	}
+	})
 }
 
 // site has a host outside, and a server that is not on the node with the port.

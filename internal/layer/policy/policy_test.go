@@ -26,7 +26,7 @@ func plugin(t *testing.T, p model.Plugin[model.Layer], config string) model.Laye
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for raw, want := range map[string]string{
+	labtest.Configs(t, Plugin(), map[string]string{
 		"":                             "",
 		`{"rules": 1000}`:              "",
 		`{"rules": 1001}`:              "rules is 1001",
@@ -35,12 +35,7 @@ func TestConfig(t *testing.T) {
 		`{"default": "maybe"}`:         `default is "maybe"`,
 		`{"allow": [{"who": 1}]}`:      "who",
 		`{"rules": 2000, "each": "x"}`: "each",
-	} {
-		_, err := Plugin().New(json.RawMessage(raw))
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", raw, err, want)
-		}
-	}
+	})
 }
 
 // Many rules and a default of deny let through what is allowed.

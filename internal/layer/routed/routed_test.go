@@ -44,7 +44,7 @@ func TestConformanceBGP(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	for raw, fails := range map[string]string{
+	labtest.Configs(t, Plugin(), map[string]string{
 		`{}`:                                "",
 		`{"mtu": 1400, "routes": "static"}`: "",
 		`{"routes": "bgp", "bfd": "off"}`:   "",
@@ -58,12 +58,7 @@ func TestConfig(t *testing.T) {
 		`{"routes": "bgp", "hold": "3.5s"}`:  "whole seconds",
 		`{"routes": "bgp", "announce": "x"}`: `announce is "x"; it can be pods or services`,
 		`{"route": "bgp"}`:                   "unknown field",
-	} {
-		_, err := Plugin().New(json.RawMessage(raw))
-		if (err == nil) != (fails == "") || err != nil && !strings.Contains(err.Error(), fails) {
-			t.Errorf("%s: %v; want an error with %q", raw, err, fails)
-		}
-	}
+	})
 }
 
 // Without BIRD nothing is begun, and it is said how to get it. Where Debian has
