@@ -94,8 +94,7 @@ func Start(ctx context.Context, l Link, command ...string) (*Running, error) {
 	if err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
-	r.remove = func() error { return iptables(ctx, "-F", "FORWARD") } // nothing else is in that namespace
-	err = r.remove()
+	r.remove = func() error { return Clear(ctx) }
 	for _, rule := range l.Rules() {
 		if err == nil {
 			err = iptables(ctx, rule...)
@@ -151,6 +150,10 @@ func iptables(ctx context.Context, args ...string) error {
 	}
 	return nil
 }
+
+// Clear lets packets pass in the thread's namespace, also where a link was killed
+// that could not: nothing else has rules there.
+func Clear(ctx context.Context) error { return iptables(ctx, "-F", "FORWARD") }
 
 // alone keeps a terminal's ctrl-C from what has to end in order.
 func alone() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -38,6 +38,10 @@ func (l Lab) Link(ctx context.Context, a, b string, each time.Duration, line []s
 	if a == b {
 		return fmt.Errorf("a link from %s to itself: two clusters are meant", a)
 	}
+	wan := r.Plan.Namespace(plan.WAN)
+	if err = network.In(wan, func() error { return delay.Clear(ctx) }); err != nil {
+		return err
+	}
 	result := Linked{A: a, B: b}
 	if result.Before, err = l.roundTrip(ctx, from, to); err != nil {
 		return err
@@ -47,10 +51,10 @@ func (l Lab) Link(ctx context.Context, a, b string, each time.Duration, line []s
 		running, err = delay.Start(ctx, delay.Link{A: a, B: b, Delay: each}, line...)
 		return err
 	}
-	if err = network.In(r.Plan.Namespace(plan.WAN), start); err != nil {
+	if err = network.In(wan, start); err != nil {
 		return fmt.Errorf("delaying what goes between %s and %s: %w", a, b, err)
 	}
-	stop := func() error { return network.In(r.Plan.Namespace(plan.WAN), running.Stop) }
+	stop := func() error { return network.In(wan, running.Stop) }
 	if result.Now, err = l.roundTrip(ctx, from, to); err == nil {
 		err = ready(result)
 	}
