@@ -1,10 +1,14 @@
 package labtest
 
 import (
+	"context"
 	"encoding/json"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/windtunnel/windtunnel/internal/hop"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -28,4 +32,16 @@ func Configs[T any](t *testing.T, p model.Plugin[T], words map[string]string) {
 			t.Errorf("%s: %v; want an error with %q", config, err, want)
 		}
 	}
+}
+
+// AppServer is what the program does as a server of an app, for Main.
+func AppServer(app string, serve func(ctx context.Context, file string) error) Commands {
+	return Commands{hop.Command: func(args []string) int {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if len(args) != 2 || args[0] != app || serve(ctx, args[1]) != nil {
+			return 1
+		}
+		return 0
+	}}
 }

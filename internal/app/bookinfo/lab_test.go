@@ -1,14 +1,11 @@
 package bookinfo
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/windtunnel/windtunnel/internal/hop"
@@ -16,16 +13,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-func TestMain(m *testing.M) {
-	labtest.Main(m, labtest.Commands{hop.Command: func(args []string) int {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
-		if len(args) != 2 || args[0] != Name || Serve(ctx, args[1]) != nil {
-			return 1
-		}
-		return 0
-	}})
-}
+func TestMain(m *testing.M) { labtest.Main(m, labtest.AppServer(Name, Serve)) }
 
 // preset is the topology of that name; package study makes the real one.
 func preset(replicas int) model.Topology {

@@ -1,14 +1,11 @@
 package todos
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os/signal"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/windtunnel/windtunnel/internal/hop"
@@ -17,16 +14,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
-func TestMain(m *testing.M) {
-	labtest.Main(m, labtest.Commands{hop.Command: func(args []string) int {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
-		if len(args) != 2 || args[0] != Name || Serve(ctx, args[1]) != nil {
-			return 1
-		}
-		return 0
-	}})
-}
+func TestMain(m *testing.M) { labtest.Main(m, labtest.AppServer(Name, Serve)) }
 
 // clusters has a client, and in each of two clusters a server and a database.
 func clusters() model.Topology {
