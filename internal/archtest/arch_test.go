@@ -90,6 +90,7 @@ func layers() map[string][]string {
 		"test/vm":             {},
 		"test/istio":          {"internal/image"},
 		"bench/engine":        {"internal/"},
+		"bench/layers":        {},
 		"bench/prove":         {"internal/"},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/network"
@@ -48,6 +49,14 @@ func Plugin() model.Plugin[model.Layer] {
 func wire(ctx context.Context, s *network.Site) error {
 	return s.Each(ctx, func(n *network.Node) error {
 		for _, p := range n.Ends {
+			if err := leave(s, n, p); err != nil {
+				return fmt.Errorf("pod %s: %w", p.Name, err)
+			}
+		}
+		var added []*network.Pod
+		s.OnUndo(func() error { return remove(added) })
+		for _, p := range n.Ends {
+			added = append(added, p)
 			if err := add(s, n, p); err != nil {
 				return fmt.Errorf("pod %s: %w", p.Name, err)
 			}
@@ -68,13 +77,9 @@ func masquerade(s *network.Site, n *network.Node) error {
 		func(*sys.Net) error { return nft.Delete(table) })
 }
 
-// add makes the pod's device, and leaves its veth to what goes to the node.
-func add(s *network.Site, n *network.Node, p *network.Pod) error {
-	var mtu int
-	err := s.Change(p.Space, func(net *sys.Net) (err error) {
-		if mtu, err = net.MTU(network.PodDevice); err != nil {
-			return err
-		}
+// leave leaves a pod's veth to what goes to the node.
+func leave(s *network.Site, n *network.Node, p *network.Pod) error {
+	return s.Change(p.Space, func(net *sys.Net) error {
 		return errors.Join(
 			net.Rename(network.PodDevice, toNode),
 			net.DeleteAddr(toNode, network.Host(p.Addr)),
@@ -89,18 +94,25 @@ func add(s *network.Site, n *network.Node, p *network.Pod) error {
 			gateway(net, network.PodDevice, n.Gateway),
 		)
 	})
-	if err != nil {
-		return err
-	}
-	s.OnUndo(func() error {
-		return network.In(p.Space, func(net *sys.Net) error { return net.Delete(network.PodDevice) })
-	})
-	err = p.Space.InNetwork(func() error {
-		in, failure := sys.CurrentNetns()
-		if failure != nil {
-			return failure
+}
+
+// add makes the pod's device.
+func add(s *network.Site, n *network.Node, p *network.Pod) error {
+	err := p.Space.InNetwork(func() error {
+		in, err := sys.CurrentNetns()
+		if err != nil {
+			return err
 		}
 		defer in.Close() //nolint:errcheck // nothing depends on it
+		pod, err := sys.OpenHere()
+		if err != nil {
+			return err
+		}
+		defer pod.Close()
+		mtu, err := pod.MTU(toNode)
+		if err != nil {
+			return err
+		}
 		return network.In(n.Space, func(net *sys.Net) error {
 			return net.AddMacvlan(n.Underlay, network.PodDevice, in, p.Addr, mtu)
 		})
@@ -109,6 +121,24 @@ func add(s *network.Site, n *network.Node, p *network.Pod) error {
 		return err
 	}
 	return network.In(p.Space, func(net *sys.Net) error { return join(net, s, n, p) })
+}
+
+// remove removes pods' devices, several at a time: for each, the kernel waits for
+// all CPUs to have let go of it, and one wait can serve many.
+func remove(from []*network.Pod) error {
+	const atATime = 16
+	errs := make([]error, len(from))
+	places := make(chan struct{}, atATime)
+	var all sync.WaitGroup
+	for i, p := range from {
+		places <- struct{}{}
+		all.Go(func() {
+			errs[i] = network.In(p.Space, func(net *sys.Net) error { return net.Delete(network.PodDevice) })
+			<-places
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // gateway routes a pod's traffic by its node.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
+	"time"
 )
 
 // Ports on the node's loopback: the database's, as SONA has it, and the one
@@ -24,18 +26,17 @@ const (
 
 // switchConfig is what a node's Open vSwitch is to be.
 type switchConfig struct {
-	datapath   uint64
-	controller string // host:port
-	underlay   string // device
-	mac        string // of the tunnels' end
-	pods       []string
-	mtu        int // of the pods
-	underMTU   int
+	datapath uint64
+	underlay string // device
+	mac      string // of the tunnels' end
+	pods     []string
+	mtu      int // of the pods
+	underMTU int
 }
 
 // database is a whole database file: its schema and one transaction, in the
 // format of ovsdb(5). The switch is then what it is to be from its first
-// moment on, and no tool has to tell it.
+// moment on, but for its controller.
 func (c switchConfig) database(schema []byte) ([]byte, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, schema); err != nil {
@@ -78,12 +79,6 @@ func dictionary(pairs ...[2]string) []any { return []any{"map", append([][2]stri
 
 func (c switchConfig) rows() tables {
 	t := tables{}
-	target := func(to string) []string {
-		// Nothing of the control channel goes through the switch itself.
-		return t.add("Controller", map[string]any{
-			"target": to, "connection_mode": "out-of-band", "max_backoff": 1000, "inactivity_probe": 5000,
-		})
-	}
 	pods := [][]string{t.port(bridgeInt, map[string]any{"type": "internal", "mtu_request": c.mtu})}
 	for _, device := range c.pods {
 		pods = append(pods, t.port(device, nil))
@@ -94,7 +89,7 @@ func (c switchConfig) rows() tables {
 	}
 	inner := t.add("Bridge", map[string]any{
 		"name": bridgeInt, "datapath_type": "netdev", "fail_mode": "secure", "protocols": "OpenFlow13", "ports": set(pods...),
-		"controller":   set(target("tcp:"+c.controller), target(fmt.Sprintf("ptcp:%d:127.0.0.1", switchPort))),
+		"controller":   set(t.add("Controller", target(fmt.Sprintf("ptcp:%d:127.0.0.1", switchPort)))),
 		"other_config": dictionary([2]string{"datapath-id", fmt.Sprintf("%016x", c.datapath)}),
 	})
 	outer := t.add("Bridge", map[string]any{
@@ -111,4 +106,48 @@ func (t tables) port(name string, of map[string]any) []string {
 	row := map[string]any{"name": name}
 	maps.Copy(row, of)
 	return t.add("Port", map[string]any{"name": name, "interfaces": t.add("Interface", row)})
+}
+
+// target is a row of the table Controller. Nothing of the control channel goes
+// through the switch itself.
+func target(to string) map[string]any {
+	return map[string]any{"target": to, "connection_mode": "out-of-band", "max_backoff": 1000, "inactivity_probe": 5000}
+}
+
+// assign tells a running database, by RFC 7047, that the switch has a controller.
+func assign(conn net.Conn, controller string) error {
+	const timeout = 10 * time.Second // it is on loopback
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return err
+	}
+	err := json.NewEncoder(conn).Encode(map[string]any{"id": 1, "method": "transact", "params": []any{
+		"Open_vSwitch",
+		map[string]any{"op": "insert", "table": "Controller", "row": target(controller), "uuid-name": "controller"},
+		map[string]any{
+			"op": "mutate", "table": "Bridge", "where": []any{[]string{"name", "==", bridgeInt}},
+			"mutations": []any{[]any{"controller", "insert", []string{"named-uuid", "controller"}}},
+		},
+	}})
+	if err != nil {
+		return err
+	}
+	var reply struct {
+		Result []struct {
+			Count          int
+			Error, Details string
+		}
+		Error any
+	}
+	if err := json.NewDecoder(conn).Decode(&reply); err != nil {
+		return fmt.Errorf("reading the database's answer: %w", err)
+	}
+	for _, r := range reply.Result {
+		if r.Error != "" {
+			return fmt.Errorf("the database says: %s (%s)", r.Error, r.Details)
+		}
+	}
+	if n := len(reply.Result); reply.Error != nil || n == 0 || reply.Result[n-1].Count != 1 {
+		return fmt.Errorf("the database has no bridge %s: %v", bridgeInt, reply.Error)
+	}
+	return nil
 }

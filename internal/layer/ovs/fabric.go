@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -39,28 +40,75 @@ func (f *fabric) wire(ctx context.Context, s *network.Site) error {
 	if err != nil {
 		return err
 	}
-	err = s.Each(ctx, func(n *network.Node) error {
-		if failure := hand(s, n); failure != nil {
-			return failure
-		}
-		return f.daemons(ctx, s, n, mtu)
-	})
-	if err != nil {
+	if err := s.Each(ctx, func(n *network.Node) error { return hand(s, n) }); err != nil {
+		return err
+	}
+	if err := f.run(ctx, s, mtu); err != nil {
 		return err
 	}
 	if err := s.Each(ctx, func(n *network.Node) error { return f.adopt(ctx, s, n) }); err != nil {
 		return err
 	}
-	for _, n := range s.Nodes {
-		if p := f.plans[n.Network]; p.Switches[0].Node == n.Node {
-			if err := f.control(ctx, s, n, p); err != nil {
-				return fmt.Errorf("node %s: %w", n.Node, err)
-			}
-		}
+	if err := s.Each(ctx, f.assign); err != nil {
+		return err
 	}
 	return s.Each(ctx, func(n *network.Node) error {
 		return f.until(ctx, "its switch has its flows", func() error { return f.ready(n) })
 	})
+}
+
+// assign gives a node's switch its controller. Before the switches have their
+// ports and addresses it might not be reached, and is tried again after a second
+// or two.
+func (f *fabric) assign(n *network.Node) error {
+	conn, err := dial(n, databasePort)
+	if err != nil {
+		return fmt.Errorf("connecting to its database: %w", err)
+	}
+	return errors.Join(assign(conn, "tcp:"+f.plans[n.Network].Listen.String()), conn.Close())
+}
+
+// dial connects to what listens on a node's loopback.
+func dial(n *network.Node, port uint16) (conn net.Conn, err error) {
+	err = n.Space.InNetwork(func() (err error) {
+		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
+		conn, err = net.DialTimeout("tcp4", at.String(), time.Second) //nolint:noctx // loopback: it answers or refuses at once
+		return err
+	})
+	return conn, err
+}
+
+// run starts all processes; the controllers first, to be there when they are asked.
+func (f *fabric) run(ctx context.Context, s *network.Site, mtu int) error {
+	for _, n := range s.Nodes {
+		// The switch leaves its devices behind, for the next one to find.
+		s.OnUndo(func() error {
+			return network.In(n.Space, func(net *sys.Net) error {
+				return errors.Join(net.Delete(bridgeInt), net.Delete(bridgeExt), net.Delete("ovs-netdev"))
+			})
+		})
+	}
+	s.OnUndo(func() error { return f.stop(context.WithoutCancel(ctx)) })
+	for _, n := range s.Nodes {
+		if p := f.plans[n.Network]; p.Switches[0].Node == n.Node {
+			if err := f.control(ctx, n, p); err != nil {
+				return fmt.Errorf("node %s: %w", n.Node, err)
+			}
+		}
+	}
+	return s.Each(ctx, func(n *network.Node) error { return f.daemons(ctx, n, mtu) })
+}
+
+// stop ends all processes at once: a switch takes its time to give up its ports.
+func (f *fabric) stop(ctx context.Context) error {
+	f.endRevived(ctx)
+	errs := make([]error, len(f.running))
+	var all sync.WaitGroup
+	for i, r := range f.running {
+		all.Go(func() { errs[i] = r.Stop(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
 }
 
 // plan is what the controllers, one for each network, will know.
@@ -138,11 +186,11 @@ func plain(s *network.Site, in model.Namespace, device string) error {
 
 // daemons starts a node's database and its switch, which finds there all that
 // it is to be. Their folders are their own, and private.
-func (f *fabric) daemons(ctx context.Context, s *network.Site, n *network.Node, mtu int) error {
+func (f *fabric) daemons(ctx context.Context, n *network.Node, mtu int) error {
 	p := f.plans[n.Network]
 	i := slices.IndexFunc(p.Switches, func(m machine) bool { return m.Node == n.Node })
 	c := switchConfig{
-		datapath: p.Switches[i].Datapath, controller: p.Listen.String(), underlay: n.Underlay, mac: sys.MAC(n.Addr).String(),
+		datapath: p.Switches[i].Datapath, underlay: n.Underlay, mac: sys.MAC(n.Addr).String(),
 		mtu: mtu, underMTU: n.MTU,
 	}
 	for _, p := range n.Ends {
@@ -163,13 +211,7 @@ func (f *fabric) daemons(ctx context.Context, s *network.Site, n *network.Node, 
 			f.programs.daemon, fmt.Sprintf("tcp:127.0.0.1:%d", databasePort), "--disable-system", "--unixctl={dir}/ctl", "-vsyslog:off", "-vconsole:warn",
 		},
 	}
-	// The switch leaves its devices behind, for the next one to find.
-	s.OnUndo(func() error {
-		return network.In(n.Space, func(net *sys.Net) error {
-			return errors.Join(net.Delete(bridgeInt), net.Delete(bridgeExt), net.Delete("ovs-netdev"))
-		})
-	})
-	return errors.Join(f.start(ctx, s, n, server), f.start(ctx, s, n, daemon))
+	return errors.Join(f.start(ctx, n, server), f.start(ctx, n, daemon))
 }
 
 // private keeps all that Open vSwitch's programs write in the process's folder.
@@ -177,7 +219,7 @@ func private() []string {
 	return []string{"OVS_RUNDIR={dir}", "OVS_LOGDIR={dir}", "OVS_DBDIR={dir}", "OVS_SYSCONFDIR={dir}"}
 }
 
-func (f *fabric) start(ctx context.Context, s *network.Site, n *network.Node, p model.Process) error {
+func (f *fabric) start(ctx context.Context, n *network.Node, p model.Process) error {
 	node, ok := n.Space.(model.Starter)
 	if !ok {
 		return &model.UnsupportedError{What: "the layer " + Name, Missing: "this target's nodes have no room for processes"}
@@ -187,7 +229,6 @@ func (f *fabric) start(ctx context.Context, s *network.Site, n *network.Node, p 
 		return err
 	}
 	f.running = append(f.running, running)
-	s.OnUndo(func() error { return running.Stop(context.WithoutCancel(ctx)) })
 	return nil
 }
 
@@ -202,6 +243,9 @@ func (f *fabric) adopt(ctx context.Context, s *network.Site, n *network.Node) er
 			return errors.Join(inner, outer)
 		})
 	})
+	if err == nil {
+		err = f.until(ctx, "its switch has its ports", func() error { return f.ask(n, func(s *openflow.Switch) error { return f.hasPorts(s, n) }) })
+	}
 	if err != nil {
 		return err
 	}
@@ -300,16 +344,12 @@ func (*fabric) join(s *network.Site, n *network.Node) error {
 }
 
 // control starts a controller.
-func (f *fabric) control(ctx context.Context, s *network.Site, n *network.Node, p plan) error {
+func (f *fabric) control(ctx context.Context, n *network.Node, p plan) error {
 	process, err := controllerProcess(p)
 	if err != nil {
 		return err
 	}
-	s.OnUndo(func() error {
-		f.endRevived(context.WithoutCancel(ctx))
-		return nil
-	})
-	return f.start(ctx, s, n, process)
+	return f.start(ctx, n, process)
 }
 
 func controllerProcess(p plan) (model.Process, error) {
@@ -361,12 +401,7 @@ func (f *fabric) until(ctx context.Context, what string, holds func() error) err
 
 // ask connects to a node's switch, beside its controller.
 func (*fabric) ask(n *network.Node, f func(*openflow.Switch) error) error {
-	var conn net.Conn
-	err := n.Space.InNetwork(func() (err error) {
-		at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), switchPort)
-		conn, err = net.DialTimeout("tcp4", at.String(), time.Second) //nolint:noctx // loopback: it answers or refuses at once
-		return err
-	})
+	conn, err := dial(n, switchPort)
 	if err != nil {
 		return fmt.Errorf("node %s: connecting to its switch: %w", n.Node, err)
 	}
@@ -387,11 +422,6 @@ func (f *fabric) ready(n *network.Node) error {
 		if err != nil {
 			return err
 		}
-		for _, name := range append(devices(n), f.config.Tunnel) {
-			if _, ok := ports[name]; !ok {
-				return fmt.Errorf("the switch has no port %s yet", name)
-			}
-		}
 		flows, err := s.Flows()
 		if err != nil {
 			return err
@@ -402,6 +432,20 @@ func (f *fabric) ready(n *network.Node) error {
 		}
 		return nil
 	})
+}
+
+// hasPorts is nil when a node's switch has all ports.
+func (f *fabric) hasPorts(s *openflow.Switch, n *network.Node) error {
+	ports, err := portsOf(s)
+	if err != nil {
+		return err
+	}
+	for _, name := range append(devices(n), f.config.Tunnel) {
+		if _, ok := ports[name]; !ok {
+			return fmt.Errorf("the switch has no port %s yet", name)
+		}
+	}
+	return nil
 }
 
 func devices(n *network.Node) []string {

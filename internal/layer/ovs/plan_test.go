@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"strings"
@@ -114,7 +115,7 @@ func TestFlows(t *testing.T) {
 // The database's records say how long they are and what they add up to.
 func TestDatabase(t *testing.T) {
 	t.Parallel()
-	c := switchConfig{datapath: 0x2a, controller: "172.18.0.2:6653", underlay: "eth0", mac: "0a:58:ac:12:00:03", pods: []string{"p0"}, mtu: 1400, underMTU: 1500}
+	c := switchConfig{datapath: 0x2a, underlay: "eth0", mac: "0a:58:ac:12:00:03", pods: []string{"p0"}, mtu: 1400, underMTU: 1500}
 	b, err := c.database([]byte(`{ "name" : "Open_vSwitch" }`))
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +145,7 @@ func TestDatabase(t *testing.T) {
 	if err := json.Unmarshal(records[1], &rows); err != nil {
 		t.Fatal(err)
 	}
-	if len(rows["Bridge"]) != 2 || len(rows["Port"]) != 7 || len(rows["Interface"]) != 7 || len(rows["Controller"]) != 2 {
+	if len(rows["Bridge"]) != 2 || len(rows["Port"]) != 7 || len(rows["Interface"]) != 7 || len(rows["Controller"]) != 1 {
 		t.Errorf("rows: %s", records[1])
 	}
 	if !strings.Contains(string(records[1]), `"000000000000002a"`) || strings.Count(string(records[1]), `"secure"`) != 1 {
@@ -190,4 +191,34 @@ func FuzzARP(f *testing.F) {
 			t.Errorf("%x has an answer of another size", frame)
 		}
 	})
+}
+
+// A database may refuse, know no such bridge, or say nothing that makes sense.
+func TestAssign(t *testing.T) {
+	t.Parallel()
+	for reply, want := range map[string]string{
+		`{"id": 1, "result": [{"uuid": ["uuid", "1"]}, {"count": 1}], "error": null}`:               "",
+		`{"id": 1, "result": [{"uuid": ["uuid", "1"]}, {"count": 0}], "error": null}`:               "no bridge kbr-int",
+		`{"id": 1, "result": [{"error": "constraint violation", "details": "why"}], "error": null}`: "constraint violation (why)",
+		`{"id": 1, "result": null, "error": "unknown database"}`:                                    "unknown database",
+		`nothing`: "reading the database's answer",
+	} {
+		here, there := net.Pipe()
+		asked := make(chan map[string]any, 1)
+		go func() {
+			defer there.Close() //nolint:errcheck // the test's end of a pipe
+			var request map[string]any
+			_ = json.NewDecoder(there).Decode(&request)
+			asked <- request
+			_, _ = io.WriteString(there, reply)
+		}()
+		err := assign(here, "tcp:172.18.0.2:6653")
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %q", reply, err, want)
+		}
+		if got := fmt.Sprint(<-asked); !strings.Contains(got, "target:tcp:172.18.0.2:6653") || !strings.Contains(got, "where:[[name == kbr-int]]") {
+			t.Errorf("asked %s", got)
+		}
+		_ = here.Close()
+	}
 }
