@@ -84,8 +84,9 @@ bench-engine: build ## measure the load engine beside its peers, and write docs/
 	$(GO) build -trimpath -o bin/bench-engine ./bench/engine
 	bin/bench-engine -out docs/engine.md $(BENCH)
 
-bench-lab: ## measure the lab: 1,000 pods on 10 nodes
+bench-lab: ## measure the lab: 1,000 pods on 10 nodes, and 100 pods on each network layer
 	$(GO) test -run '^$$' -bench ThousandPods -benchtime 5x ./internal/target/lab
+	$(GO) test -run '^$$' -bench HundredPods -benchtime 3x ./bench/layers
 
 bpf: ## compile the BPF programs again (only for those who change them; the result is committed)
 	@scripts/need clang clang
