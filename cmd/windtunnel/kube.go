@@ -22,7 +22,7 @@ func withKube(c cli.Catalog) cli.Catalog {
 	charts := helm.Installer{Cache: filepath.Join(cache, "windtunnel", "charts")}
 	c.Kube = func(k model.Kube, o cli.KubeOptions) cli.KubeTarget {
 		return kube.New(k, kube.Options{
-			Kubeconfig: o.Kubeconfig, Version: o.Version, Run: o.Run, Placement: kube.PlacementOf(o.Earlier), Meshes: o.Meshes, Charts: charts,
+			Kubeconfig: o.Kubeconfig, Version: o.Version, Run: o.Run, Placement: kube.PlacementOf(o.Earlier), Meshes: o.Meshes, Charts: charts, Faults: o.Faults,
 		})
 	}
 	return c

@@ -31,6 +31,7 @@ type KubeOptions struct {
 	Run        string
 	Earlier    model.Ledger // of a session that is continued
 	Meshes     []model.Mesh // of all variants
+	Faults     bool         // the study kills pods
 }
 
 // targetFlags say where trials run, instead of the study.
@@ -125,12 +126,21 @@ func (a *app) checkKube(s model.Study) error {
 			What: "limits of components on the target kube", Missing: "they are set on this host's control groups", Hint: "run the study with --target lab",
 		})
 	}
-	if len(s.Faults) > 0 {
-		errs = append(errs, &model.UnsupportedError{
-			What: "faults on the target kube", Missing: "harms are done to this host's namespaces and processes", Hint: "run the study with --target lab",
-		})
+	return errors.Join(append(errs, a.checkHarms(s, portable))...)
+}
+
+// checkHarms looks at the faults of all scenarios.
+func (a *app) checkHarms(s model.Study, portable func(what, instead string, plugin any)) error {
+	for _, scenario := range s.Faults {
+		for _, e := range scenario.Events {
+			f, err := a.fault(e.Fault)
+			if err != nil {
+				return err
+			}
+			portable(fmt.Sprintf("the fault %s of %s", e.Fault.Kind, scenario.Name), "use kill with power: false", f)
+		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // misplaced says what of a study is for another target than its own.
@@ -161,7 +171,7 @@ func (a *app) runKube(ctx context.Context, j job, o runOptions) (err error) {
 	if a.catalog.Kube == nil {
 		return a.catalog.KubeProgram(a.env.Args)
 	}
-	options := KubeOptions{Kubeconfig: o.target.kubeconfig, Version: a.env.Version, Run: j.plan.Study.Name}
+	options := KubeOptions{Kubeconfig: o.target.kubeconfig, Version: a.env.Version, Run: j.plan.Study.Name, Faults: len(j.plan.Study.Faults) > 0}
 	if j.earlier != nil {
 		for i := range j.earlier.Outcomes {
 			options.Earlier = append(options.Earlier, j.earlier.Outcomes[i].Ledger...)

@@ -31,6 +31,10 @@ func (a *app) podCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
+			Use: "signal PID NAME", Short: "Kill, stop or continue a process of the pod", Args: cobra.ExactArgs(2),
+			RunE: func(_ *cobra.Command, args []string) error { return podside.Signal(args[0], args[1]) },
+		},
+		&cobra.Command{
 			Use: "probe", Short: "Tell clocks and resources, a line for a line", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return podside.Probe(a.env.Stdin, a.env.Stdout, a.env.Version) },
 		},

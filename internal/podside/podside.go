@@ -16,7 +16,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
@@ -89,6 +91,23 @@ func Run(ctx context.Context, in io.Reader, out, log io.Writer) (code int, err e
 	err = p.Stop(ending)
 	<-copied
 	return p.ExitCode(), err
+}
+
+// Signal does harm to a process of the pod, or undoes it: kill, stop or continue.
+func Signal(pid, name string) error {
+	signals := map[string]os.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP, "continue": syscall.SIGCONT}
+	id, err := strconv.Atoi(pid)
+	if err != nil || id < 2 || signals[name] == nil {
+		return fmt.Errorf("signal %q to process %q: kill, stop or continue, and a process that was started", name, pid)
+	}
+	p, err := os.FindProcess(id)
+	if err == nil {
+		err = p.Signal(signals[name])
+	}
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s to process %d: %w", name, id, err)
+	}
+	return nil
 }
 
 func start(input *bufio.Reader, log io.Writer) (p *sys.Process, dir string, piped bool, err error) {

@@ -22,12 +22,14 @@ type harms struct {
 	events  []*harm
 	running sync.WaitGroup
 	cancel  context.CancelFunc
+	ahead   time.Duration // of the clock that windows are on, the first generator's
 }
 
 // harm is one event.
 type harm struct {
 	model.FaultRecord
 	fault model.Fault
+	ahead time.Duration
 	err   error
 	heal  func(context.Context) error
 }
@@ -69,6 +71,7 @@ func (t *trial) kinds() []string {
 func (h *harms) start(ctx context.Context, w model.Window) {
 	ctx, h.cancel = context.WithCancel(ctx)
 	for _, e := range h.events {
+		e.ahead = h.ahead
 		h.running.Go(func() { e.err = e.run(ctx, h.site, w) })
 	}
 }
@@ -76,17 +79,17 @@ func (h *harms) start(ctx context.Context, w model.Window) {
 // run does one harm when it is due and undoes it when that is due. What has no
 // heal, or is interrupted, is undone by finish.
 func (e *harm) run(ctx context.Context, s model.Site, w model.Window) error {
-	if err := until(ctx, w.Start+e.Event.At.Nanoseconds()); err != nil {
+	if err := until(ctx, w.Start+e.Event.At.Nanoseconds()-e.ahead.Nanoseconds()); err != nil {
 		return nil //nolint:nilerr // the load has ended first: the record says that nothing was done
 	}
 	var err error
-	if e.InjectStart, err = agent.Now(); err != nil {
+	if e.InjectStart, err = e.now(); err != nil {
 		return err
 	}
 	if e.heal, err = e.fault.Inject(ctx, s); err != nil {
 		return fmt.Errorf("doing fault %s: %w", e.Event.Fault.Kind, err)
 	}
-	if e.InjectEnd, err = agent.Now(); err != nil {
+	if e.InjectEnd, err = e.now(); err != nil {
 		return err
 	}
 	if k, ok := e.fault.(model.Striker); ok {
@@ -100,10 +103,16 @@ func (e *harm) run(ctx context.Context, s model.Site, w model.Window) error {
 	if e.Event.Heal == 0 {
 		return nil
 	}
-	if err := until(ctx, w.Start+e.Event.Heal.Nanoseconds()); err != nil {
+	if err := until(ctx, w.Start+e.Event.Heal.Nanoseconds()-e.ahead.Nanoseconds()); err != nil {
 		return nil //nolint:nilerr // the load has ended first: finish undoes it
 	}
 	return e.undo(ctx)
+}
+
+// now is on the generator's clock.
+func (e *harm) now() (int64, error) {
+	now, err := agent.Now()
+	return now + e.ahead.Nanoseconds(), err
 }
 
 // undo heals once.
@@ -114,14 +123,14 @@ func (e *harm) undo(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healTimeout)
 	defer cancel()
 	if e.HealStart == 0 {
-		if e.HealStart, err = agent.Now(); err != nil {
+		if e.HealStart, err = e.now(); err != nil {
 			return err
 		}
 	}
 	if err = e.heal(ctx); err != nil {
 		return fmt.Errorf("undoing fault %s: %w", e.Event.Fault.Kind, err)
 	}
-	e.HealEnd, err = agent.Now()
+	e.HealEnd, err = e.now()
 	return err
 }
 

@@ -38,7 +38,7 @@ func (t *trial) startGenerators(ctx context.Context) error {
 // the others must see the same body.
 func (t *trial) gateFrom(ctx context.Context) (model.Ready, error) {
 	job := agent.GateJob{
-		Load: t.load, Targets: t.targets, Host: t.load.To, Streak: gateStreak, Timeout: t.gateLimit(), Identities: t.identities(),
+		Load: t.load, Targets: t.targets, Host: t.host, Streak: gateStreak, Timeout: t.gateLimit(), Identities: t.identities(),
 		RTT: t.longestRTT(),
 	}
 	first, err := t.gens[0].Gate(ctx, job)
@@ -136,11 +136,12 @@ func (m *measuring) run(ctx context.Context, l model.Load, seed uint64) (*model.
 		return m.drive(ctx, l)
 	}
 	shards := len(m.gens)
-	job := agent.LoadJob{Targets: m.targets, Host: l.To, Warmup: m.Plan.Study.Design.Warmup, Payload: m.out.Ready.Payload, Seed: seed, Traced: m.Breakdown}
+	job := agent.LoadJob{Targets: m.targets, Host: m.host, Warmup: m.Plan.Study.Design.Warmup, Payload: m.out.Ready.Payload, Seed: seed, Traced: m.Breakdown}
 	clocks, err := m.clocks(senders(l))
 	if err != nil {
 		return nil, err
 	}
+	m.harms.ahead = clocks.ahead[0]
 	starts := make([]int64, shards)
 	if shards > 1 {
 		if starts, err = clocks.together(); err != nil {

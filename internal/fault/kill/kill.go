@@ -72,6 +72,24 @@ func New(config json.RawMessage) (model.Fault, error) {
 	return f, nil
 }
 
+// CheckTarget says what real clusters do not have.
+func (f Fault) CheckTarget(target string) error {
+	if target != model.TargetKube {
+		return nil
+	}
+	switch {
+	case len(f.config.Components) > 0:
+		return &model.UnsupportedError{
+			What: "the fault kill of components on the target kube", Missing: "only our own apps' processes can be ended there", Hint: "name pods, nodes, clusters or regions, without components",
+		}
+	case f.power:
+		return &model.UnsupportedError{
+			What: "the fault kill with the loss of power on the target kube", Missing: "pods cannot be cut off without NET_ADMIN", Hint: "say power: false: the processes end as in a crash",
+		}
+	}
+	return nil
+}
+
 // Struck are the pods; none where components other than the app are killed.
 func (f Fault) Struck(s model.Site) []string {
 	if len(f.config.Components) > 0 && !slices.Contains(f.config.Components, model.ComponentApp) {

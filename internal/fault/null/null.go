@@ -22,6 +22,9 @@ func Plugin() model.Plugin[model.Fault] {
 	}
 }
 
+// CheckTarget is nil: nothing works everywhere.
+func (Fault) CheckTarget(string) error { return nil }
+
 // Inject does nothing.
 func (Fault) Inject(context.Context, model.Site) (heal func(context.Context) error, err error) {
 	return func(context.Context) error { return nil }, nil

@@ -38,6 +38,9 @@ func (f Fault) Struck(s model.Site) []string {
 	return pods
 }
 
+// CheckTarget is nil: whoever can be killed can be stopped.
+func (Fault) CheckTarget(string) error { return nil }
+
 // Inject suspends. A pod that cannot be suspended leaves none suspended.
 func (f Fault) Inject(ctx context.Context, s model.Site) (heal func(context.Context) error, err error) {
 	names, err := f.config.PodsOf(s.Topology())

@@ -77,6 +77,7 @@ func (p *pod) Start(ctx context.Context, spec model.Process) (model.Running, err
 		go func() { _, _ = io.Copy(log, r.out) }()
 	}
 	p.site.adopt(p.name+"/"+spec.Name, log)
+	p.site.keep(&started{pod: p, spec: spec, running: r})
 	return r, nil
 }
 
@@ -90,6 +91,8 @@ type running struct {
 	pipe    io.ReadWriteCloser
 	cancel  context.CancelFunc
 	done    chan struct{}
+
+	pid int // in the pod
 
 	mu    sync.Mutex
 	asked bool
@@ -173,6 +176,7 @@ func (r *running) begin(ctx context.Context, job []byte) error {
 	if s.Error != "" {
 		return errors.New(s.Error)
 	}
+	r.pid = s.PID
 	return nil
 }
 

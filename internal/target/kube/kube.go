@@ -50,6 +50,9 @@ type Options struct {
 	Meshes []model.Mesh
 	// Charts installs charts.
 	Charts Charts
+	// Faults says that pods will be killed: servers then have a readiness probe,
+	// so that the clusters notice.
+	Faults bool
 }
 
 // Target makes sites on clusters. Make one with New, and Open before use.

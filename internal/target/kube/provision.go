@@ -99,7 +99,13 @@ func (s *site) make(ctx context.Context) error {
 	if err := s.checkPlacement(ctx); err != nil {
 		return err
 	}
-	return s.each(func(p *pod) error { return p.listen(ctx) })
+	if err := s.each(func(p *pod) error { return p.listen(ctx) }); err != nil {
+		return err
+	}
+	if s.target.Faults {
+		s.mirror.begin(ctx, s.update)
+	}
+	return nil
 }
 
 // each does something with all pods at once.
@@ -148,7 +154,8 @@ func (s *site) manifest(node string, spec model.PodSpec) *corev1.Pod {
 			SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{
 				Name: container(spec.Role), Image: t.kube.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Command: []string{program, "pod", "idle"},
+				Command:        []string{program, "pod", "idle"},
+				ReadinessProbe: s.readiness(spec),
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 					corev1.ResourceCPU: resource.MustParse("50m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
 				}},
@@ -214,7 +221,7 @@ func (s *site) look(ctx context.Context, after time.Duration) (waiting []string,
 			return nil, s.hopeless(ctx, p, o, why)
 		}
 		addr, err := netip.ParseAddr(o.Status.PodIP)
-		if err != nil || o.Status.Phase != corev1.PodRunning || !ready(o) {
+		if err != nil || o.Status.Phase != corev1.PodRunning || !s.up(o) {
 			waiting = append(waiting, "pod "+o.Name+" "+string(o.Status.Phase)+" "+why)
 			continue
 		}

@@ -25,6 +25,7 @@ type site struct {
 	pods     map[string]*pod
 	// reference is the pod whose clock readings have.
 	reference string
+	mirror    mirror
 	// foreign says that others have put containers into the pods.
 	foreign     bool
 	foreignOnce sync.Once
@@ -32,7 +33,8 @@ type site struct {
 	mu       sync.Mutex
 	services map[string]model.Service
 	logs     map[string]*ring
-	broken   string // why the site is lost; empty: it is not known to be
+	started  []*started // what faults can end
+	broken   string     // why the site is lost; empty: it is not known to be
 	closed   bool
 }
 
@@ -159,6 +161,7 @@ func (s *site) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
+	s.mirror.end()
 	var errs []error
 	errs = append(errs, s.each(func(p *pod) error {
 		if p.probe != nil {
