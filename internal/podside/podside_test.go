@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -220,6 +221,25 @@ func TestGet(t *testing.T) {
 	} {
 		if err := Get(t.Context(), address, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", address, err, want)
+		}
+	}
+}
+
+func TestSignal(t *testing.T) {
+	t.Parallel()
+	_, out, _, done := begin(t, Job{Command: []string{"/bin/sleep", "1000"}})
+	pid := strconv.Itoa(started(t, out).PID)
+	for _, name := range []string{"stop", "continue", "kill"} {
+		if err := Signal(pid, name); err != nil {
+			t.Error(err)
+		}
+	}
+	if r := wait(t, done); r.code == 0 {
+		t.Errorf("%+v", r)
+	}
+	for _, bad := range [][2]string{{"1", "kill"}, {"-1", "kill"}, {"x", "kill"}, {pid, "hup"}} {
+		if err := Signal(bad[0], bad[1]); err == nil {
+			t.Errorf("%v is no error", bad)
 		}
 	}
 }

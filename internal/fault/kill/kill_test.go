@@ -1,10 +1,13 @@
 package kill_test
 
 import (
+	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/windtunnel/windtunnel/internal/fault/kill"
 	"github.com/windtunnel/windtunnel/internal/labtest"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 func TestMain(m *testing.M) {
@@ -22,6 +25,34 @@ func TestConformance(t *testing.T) {
 			"component": {Config: `{"pods": ["server-0"], "components": ["app"]}`, Unreachable: []string{"server-0"}},
 		},
 	})
+}
+
+// Real clusters have crashes only.
+func TestOnKube(t *testing.T) {
+	t.Parallel()
+	for config, works := range map[string]bool{
+		`{"pods": ["a"]}`:                        true,
+		`{"regions": ["a"], "power": false}`:     true,
+		`{"regions": ["a"]}`:                     false,
+		`{"pods": ["a"], "power": true}`:         false,
+		`{"components": ["sidecar"]}`:            false,
+		`{"components": ["app"], "pods": ["a"]}`: false,
+	} {
+		f, err := kill.New(json.RawMessage(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		on, ok := f.(model.Portable)
+		if !ok {
+			t.Fatalf("%T is not for other targets", f)
+		}
+		if err := on.CheckTarget(model.TargetKube); (err == nil) != works || !works && !errors.Is(err, model.ErrUnsupported) {
+			t.Errorf("%s: %v", config, err)
+		}
+		if err := on.CheckTarget(model.TargetLab); err != nil {
+			t.Errorf("%s on the lab: %v", config, err)
+		}
+	}
 }
 
 func TestConfig(t *testing.T) {
