@@ -96,6 +96,7 @@ type Conn struct {
 	request *Request
 	decoder *decoder
 	streams []stream
+	own     [][]byte // by slot: a field of one request alone, encoded; empty: none
 	ring    []uint32 // slot+1 by stream id>>1; 0: none
 	queue   []uint32 // slots that wait, the first first
 
@@ -150,7 +151,7 @@ func New(r *Request, streams int, wanted ...string) *Conn {
 	}
 	return &Conn{
 		request: r, decoder: newDecoder(wanted),
-		streams: make([]stream, streams), ring: make([]uint32, ring), queue: make([]uint32, 0, streams),
+		streams: make([]stream, streams), own: make([][]byte, streams), ring: make([]uint32, ring), queue: make([]uint32, 0, streams),
 		kept: make([]byte, 0, 512), replies: make([]byte, 0, 256),
 	}
 }
@@ -182,6 +183,18 @@ func (c *Conn) Open(dst []byte) []byte {
 // the first it says and tell how requests may be encoded, for one of the
 // streams that the peer allows, or for another connection.
 func (c *Conn) Begin(dst []byte, slot uint32) []byte {
+	c.own[slot] = c.own[slot][:0]
+	return c.begin(dst, slot)
+}
+
+// BeginWith is Begin of a request with one more field, which is its own: it
+// enters no table. One that does not fit into the header's frame is left out.
+func (c *Conn) BeginWith(dst []byte, slot uint32, f Field) []byte {
+	c.own[slot] = appendLiteral(c.own[slot][:0], 0, 4, 0, f)
+	return c.begin(dst, slot)
+}
+
+func (c *Conn) begin(dst []byte, slot uint32) []byte {
 	if c.draining || !c.settled || c.active >= int(c.limit) {
 		c.streams[slot] = stream{status: waiting}
 		c.queue = append(c.queue, slot)
@@ -211,8 +224,14 @@ func (c *Conn) start(dst []byte, slot uint32) []byte {
 
 	at := len(dst)
 	dst = append(dst, c.head...)
+	last := at
 	for ; at < len(dst); at += frameHeader + maxFrame { // one frame, hardly ever more
 		binary.BigEndian.PutUint32(dst[at+5:], id)
+		last = at
+	}
+	if n := len(dst) - last - frameHeader + len(c.own[slot]); n <= maxFrame {
+		dst[last], dst[last+1], dst[last+2] = byte(n>>16), byte(n>>8), byte(n) //nolint:gosec // G115: its bytes
+		dst = append(dst, c.own[slot]...)
 	}
 	if !c.begun {
 		c.begun = true

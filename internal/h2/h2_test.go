@@ -3,11 +3,13 @@ package h2
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // log is a Receiver that writes down what it hears; pieces of bodies are joined.
@@ -347,6 +349,44 @@ func TestRequestsWaitForSettings(t *testing.T) {
 	check(t, c.Begin(nil, 0))
 	check(t, c.Cancel(nil, 0)) // it was never sent
 	check(t, c.hear(t, bare(t).head(5, true, ":status", "200")))
+}
+
+// A request has a field of its own, the others do not: whether it is the first,
+// a further one, or one that has waited.
+func TestFieldOfOneRequest(t *testing.T) {
+	t.Parallel()
+	c := New(NewRequest([]Field{{":method", "GET"}, {":scheme", "http"}, {":path", "/"}, {":authority", "a"}, {"x", "y"}}, []byte("hello")), three)
+	c.Open(nil)
+	out := c.hear(t, newScript(t, http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 2}))
+	for slot, own := range []string{"1", "", "3"} {
+		if own == "" {
+			out = c.Begin(out, uint32(slot))
+			continue
+		}
+		out = c.BeginWith(out, uint32(slot), Field{"x-request-id", own})
+	}
+	out = append(out, c.hear(t, bare(t).head(1, true, ":status", "200"))...) // makes place for the third
+	out = c.Begin(out, 0)
+	out = append(out, c.hear(t, bare(t).head(3, true, ":status", "200"))...)
+	framer := http2.NewFramer(nil, bytes.NewReader(out))
+	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	var got []string
+	for {
+		f, err := framer.ReadFrame()
+		if err != nil {
+			break
+		}
+		if h, ok := f.(*http2.MetaHeadersFrame); ok {
+			own := ""
+			for _, field := range h.RegularFields() {
+				own += " " + field.Name + "=" + field.Value
+			}
+			got = append(got, fmt.Sprint(h.StreamID, h.PseudoValue("path"), own))
+		}
+	}
+	if want := []string{"1/ x=y x-request-id=1", "3/ x=y", "5/ x=y x-request-id=3", "7/ x=y"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestSendingKeepsToTheWindows(t *testing.T) {

@@ -13,6 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/windtunnel/windtunnel/internal/echopb"
+	"github.com/windtunnel/windtunnel/internal/load"
+	"github.com/windtunnel/windtunnel/internal/load/grpc"
+	loadhttp1 "github.com/windtunnel/windtunnel/internal/load/http1"
+	"github.com/windtunnel/windtunnel/internal/load/http2"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -321,6 +326,32 @@ func TestTiming(t *testing.T) {
 			_ = resp.Body.Close()
 			if took := model.Timing(resp.Header.Get(model.HeaderTiming)); (took > 0) != want {
 				t.Errorf("HTTP/2 %v, request id %q: %q", h2, id, resp.Header.Get(model.HeaderTiming))
+			}
+		}
+	}
+}
+
+// What loads of every protocol of HTTP trace is what the server has told them.
+func TestTracedLoads(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	to := serving(t)
+	for name, plugin := range map[string]func([]byte) (load.Protocol, error){
+		`http1 {}`:                              func(c []byte) (load.Protocol, error) { return loadhttp1.New(c) },
+		`http2 {"streams": 4}`:                  func(c []byte) (load.Protocol, error) { return http2.New(c) },
+		`http2 {"body": "hello"}`:               func(c []byte) (load.Protocol, error) { return http2.New(c) },
+		`grpc {"message": {"payload": "aGk="}}`: func(c []byte) (load.Protocol, error) { return grpc.New(c) },
+		`grpc {"method": "` + echopb.MethodServerStream + `", "message": {"count": 3}}`: func(c []byte) (load.Protocol, error) { return grpc.New(c) },
+	} {
+		_, config, _ := strings.Cut(name, " ")
+		r := loading(t, plugin, config, to, func(j *load.Job) {
+			j.Load.Arrival, j.Load.Rate, j.Traced, j.Host = model.ArrivalOpen, 100, true, to
+		})
+		if r.Succeeded == 0 || r.FailedTotal() > 0 || r.Traced == nil || uint64(len(r.Traced.Number)) != r.Succeeded {
+			t.Errorf("%s: %d succeeded, failed %v, traced %+v", name, r.Succeeded, r.Failed, r.Traced)
+			continue
+		}
+		for i, n := range r.Traced.Number {
+			if app := r.Traced.App[i]; app <= 0 || app > r.Traced.Service[i] {
+				t.Fatalf("%s: request %d took %d ns, of which the app %d", name, n, r.Traced.Service[i], app)
 			}
 		}
 	}

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/windtunnel/windtunnel/internal/echopb"
+	"github.com/windtunnel/windtunnel/internal/model"
 )
 
 // The status codes of gRPC that this server answers with.
@@ -64,6 +66,34 @@ func (s *server) answerGRPC(w http.ResponseWriter, r *http.Request, fail bool) {
 	}
 	h.Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(status))
 }
+
+// teller says in the header of an answer how long it took until then.
+type teller struct {
+	http.ResponseWriter
+
+	began time.Time
+	told  bool
+}
+
+// told is w, or a teller of traced requests.
+func told(w http.ResponseWriter, r *http.Request, began time.Time) http.ResponseWriter {
+	if _, traced := model.TracedNumber(r.Header.Get(model.HeaderRequestID)); !traced {
+		return w
+	}
+	return &teller{ResponseWriter: w, began: began}
+}
+
+// Write tells before the first byte.
+func (t *teller) Write(b []byte) (int, error) {
+	if !t.told {
+		t.told = true
+		t.Header().Set(model.HeaderTiming, string(model.AppendTiming(nil, model.TimingApp, time.Since(t.began).Nanoseconds())))
+	}
+	return t.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController flush.
+func (t *teller) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // echoMessage returns the message that it reads: both are of one type, so that
 // its bytes need not be understood.

@@ -200,7 +200,7 @@ func (s *server) answerHTTP2(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	fail := s.plant.Meet()
 	if isGRPC(r) {
-		s.answerGRPC(w, r, fail)
+		s.answerGRPC(told(w, r, began), r, fail)
 		return
 	}
 	sent, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

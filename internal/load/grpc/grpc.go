@@ -52,6 +52,7 @@ var (
 	_ load.Protocol    = Protocol{}
 	_ load.Multiplexer = Protocol{}
 	_ load.Secure      = Protocol{}
+	_ load.Numbering   = Protocol{}
 )
 
 // Plugin is the catalog entry.
@@ -179,6 +180,10 @@ func (p Protocol) Streams() int { return p.config.Streams }
 
 // ALPN is what is offered in TLS.
 func (p Protocol) ALPN() []string { return []string{"h2"} }
+
+// Numbers says whether calls can carry a number: not where the load sets its own
+// request id.
+func (p Protocol) Numbers() bool { return p.config.Metadata[model.HeaderRequestID] == "" }
 
 // Prepare encodes the request once, and asks the server for the types if it is
 // to be asked.

@@ -35,6 +35,7 @@ var (
 	_ load.Protocol    = Protocol{}
 	_ load.Multiplexer = Protocol{}
 	_ load.Secure      = Protocol{}
+	_ load.Numbering   = Protocol{}
 )
 
 // Plugin is the catalog entry.
@@ -75,6 +76,17 @@ func (p Protocol) Streams() int { return p.config.Streams }
 
 // ALPN is what is offered in TLS.
 func (p Protocol) ALPN() []string { return []string{"h2"} }
+
+// Numbers says whether requests can carry a number: not where the load sets its
+// own request id.
+func (p Protocol) Numbers() bool {
+	for name := range p.config.Headers {
+		if strings.EqualFold(name, model.HeaderRequestID) {
+			return false
+		}
+	}
+	return true
+}
 
 // Prepare encodes the request once.
 func (p Protocol) Prepare(_ context.Context, to load.Peer) (func() load.Session, error) {

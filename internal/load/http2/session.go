@@ -32,6 +32,7 @@ var (
 	_ load.Replier   = (*session)(nil)
 	_ load.Canceller = (*session)(nil)
 	_ load.Drainer   = (*session)(nil)
+	_ load.Numberer  = (*session)(nil)
 	_ h2.Receiver    = (*session)(nil)
 )
 
@@ -50,8 +51,18 @@ func newSession(r *h2.Request, c Config) *session {
 
 // Begin appends the request.
 func (s *session) Begin(dst []byte, id uint32) []byte {
-	s.slots[id].answer = load.Answer{ID: id}
+	s.begin(id)
 	return s.Conn.Begin(dst, id)
+}
+
+// BeginNumbered appends the request with its number.
+func (s *session) BeginNumbered(dst []byte, id uint32, number uint64) []byte {
+	s.begin(id)
+	return s.BeginWith(dst, id, h2.Field{Name: model.HeaderRequestID, Value: string(load.AppendRequestID(nil, number))})
+}
+
+func (s *session) begin(id uint32) {
+	s.slots[id].answer = load.Answer{ID: id}
 }
 
 // Feed parses received bytes.
