@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,11 +65,8 @@ func (l lab) link() (roundTrip float64) {
 	}
 	cmd.Cancel = func() error { return nil } // interrupted below, so that it takes its rules away
 	l.t.Cleanup(func() {
-		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-			l.t.Error(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			l.t.Errorf("the link: %v", err)
+		if failure := errors.Join(cmd.Process.Signal(syscall.SIGINT), cmd.Wait()); failure != nil {
+			l.t.Errorf("the link: %v", failure)
 		}
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')

@@ -1,7 +1,6 @@
 package delay
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -44,7 +43,7 @@ func TestDelayLineThatFails(t *testing.T) {
 		if script == "" {
 			command = []string{"/nowhere/windtunnel", "delay-line"}
 		}
-		r, err := Start(context.Background(), Link{"a", "b", time.Millisecond}, command...)
+		r, err := Start(t.Context(), Link{"a", "b", time.Millisecond}, command...)
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, %v", says, r, err)
 		}
