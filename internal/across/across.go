@@ -86,8 +86,19 @@ func (w Way) one(ctx context.Context, site model.ManifestSite, svc model.Service
 	if err != nil {
 		return undo, err
 	}
-	site.Address(svc.Name, addressOf(found, path))
+	host := ""
+	if ref["kind"] == "Service" {
+		host = named(found)
+	}
+	site.Address(svc.Name, host, addressOf(found, path))
 	return undo, nil
+}
+
+// named is an object's name.
+func named(m model.Manifest) string {
+	meta, _ := m["metadata"].(map[string]any)
+	name, _ := meta["name"].(string)
+	return name
 }
 
 // client is the one cluster in which the service has clients.

@@ -99,12 +99,13 @@ type fake struct {
 	applied []string
 	refuse  string
 	vip     netip.Addr
+	host    string
 }
 
 func (*fake) Topology() model.Topology { return model.Topology{Services: []model.Service{service()}} }
 
 func (f *fake) Scopes(string) ([]model.Scope, error) { return f.scopes, nil }
-func (f *fake) Address(_ string, addr netip.Addr)    { f.vip = addr }
+func (f *fake) Address(_, host string, addr netip.Addr) { f.host, f.vip = host, addr }
 func key(cluster string, m model.Manifest) (key string) {
 	return cluster + "/" + kind(m) + "/" + named(m)
 }
@@ -112,12 +113,6 @@ func key(cluster string, m model.Manifest) (key string) {
 func kind(m model.Manifest) string {
 	k, _ := m["kind"].(string)
 	return k
-}
-
-func named(m model.Manifest) string {
-	meta, _ := m["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
-	return name
 }
 
 func (f *fake) Apply(_ context.Context, cluster string, m model.Manifest) (func(context.Context) error, error) {
@@ -157,6 +152,23 @@ func TestDeploy(t *testing.T) {
 	}
 	if err := remove(t.Context()); err != nil || len(f.applied) != 0 {
 		t.Errorf("left: %v, %v", f.applied, err)
+	}
+}
+
+// Clients ask for a Service by its own name: meshes route by it. What else gives
+// an address has another name, or none.
+func TestHost(t *testing.T) {
+	t.Parallel()
+	service := model.Object("v1", "Service", "server-7", model.Manifest{"spec": map[string]any{"clusterIP": "10.96.0.3"}})
+	imported := model.Object("multicluster.x-k8s.io/v1alpha1", "ServiceImport", "server-7", model.Manifest{"spec": map[string]any{"ips": []any{"10.96.0.9"}}})
+	for _, tt := range []struct {
+		way  Way
+		want string
+	}{{Merged("istio", model.Marks{}), "server-7"}, {Exported(), ""}} {
+		f := &fake{scopes: scopes(2), there: map[string]model.Manifest{"near/Service/server-7": service, "near/ServiceImport/server-7": imported}}
+		if _, err := tt.way.Deploy(t.Context(), f); err != nil || f.host != tt.want {
+			t.Errorf("%s: host %q, want %q; %v", tt.way.Name, f.host, tt.want, err)
+		}
 	}
 }
 

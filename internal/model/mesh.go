@@ -75,13 +75,19 @@ type Counters struct {
 	URL string // in the pod
 	// Metrics count requests or connections. Those count that have the labels
 	// Client in pods that send load, and Server in those that answer, but none of
-	// the labels Except.
+	// the labels Except. A value that ends with * is the beginning of one.
 	Metrics                []string
 	Client, Server, Except map[string]string
 	// Secure is a label, and its value of what came by mutual TLS.
 	Secure [2]string
+	// Handshakes and Anonymous are metrics that tell it where no label does: TLS
+	// handshakes with the labels Server, and those without a client's certificate.
+	Handshakes, Anonymous string
 	// Peer is the label with the client's identity.
 	Peer string
+	// Else are the counters, at the same address, of proxies that have none of
+	// Metrics.
+	Else *Counters
 }
 
 // Meshed is a layer that is a Mesh.
@@ -192,6 +198,7 @@ type ManifestSite interface {
 	Apply(ctx context.Context, cluster string, m Manifest) (undo func(context.Context) error, err error)
 	// Read waits until an object is there and good says so, and returns it.
 	Read(ctx context.Context, cluster string, m Manifest, good func(Manifest) bool) (Manifest, error)
-	// Address says at which address clients reach a service from now on.
-	Address(service string, addr netip.Addr)
+	// Address says at which address clients reach a service from now on, and by
+	// which name, if that is another than before.
+	Address(service, host string, addr netip.Addr)
 }

@@ -53,6 +53,9 @@ type Service struct {
 	TargetPort uint16     `json:"target_port"` // on the pods
 	Pods       []string   `json:"pods"`
 	VIP        netip.Addr `json:"vip,omitzero"`
+	// Host is the name by which clients ask at the VIP, where it is not Name:
+	// meshes route by it.
+	Host string `json:"host,omitempty"`
 }
 
 // Link is what the path between two places is like: nodes, clusters or

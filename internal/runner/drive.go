@@ -17,7 +17,7 @@ func (m *measuring) drive(ctx context.Context, l model.Load) (*model.LoadResult,
 		return nil, err
 	}
 	o, err := driver.Execute(ctx, d, m.site, m.direct(), driver.Job{
-		Load: l, Targets: m.targets, Host: l.To, Warmup: m.Plan.Study.Design.Warmup,
+		Load: l, Targets: m.targets, Host: m.host, Warmup: m.Plan.Study.Design.Warmup,
 	}, func(w model.Window) { m.opened(ctx, w) })
 	maps.Copy(m.files, o.Files)
 	if err != nil {

@@ -37,6 +37,7 @@ type trial struct {
 	files   map[string][]byte
 	gens    []*agent.Client // one in each pod that sends
 	targets []netip.AddrPort
+	host    string // that requests name
 	tracing []model.Tracer // the layers that record requests, of a breakdown trial
 	began   time.Time
 }
@@ -190,7 +191,12 @@ func (t *trial) address() error {
 	if err != nil {
 		return err
 	}
+	t.host = t.load.To
 	if t.targets = t.front(svc); len(t.targets) > 0 {
+		// The app's own certificates are for the service's name.
+		if svc.Host != "" && t.load.TLS == nil {
+			t.host = svc.Host
+		}
 		return nil
 	}
 	for _, b := range t.out.Endpoints.Backends {

@@ -188,7 +188,7 @@ func (*fake) Exposed(_ context.Context, of string) (model.Ledger, error) {
 }
 
 func (f *fake) Scopes(string) ([]model.Scope, error) { return f.scopes, nil }
-func (f *fake) Address(_ string, a netip.Addr)       { f.vip = a }
+func (f *fake) Address(_, _ string, a netip.Addr)    { f.vip = a }
 
 func (f *fake) Apply(_ context.Context, cluster string, m model.Manifest) (func(context.Context) error, error) {
 	kind, _ := m["kind"].(string)

@@ -78,6 +78,11 @@ func istio(c Config) model.Mesh {
 			URL: "http://127.0.0.1:15020/stats/prometheus", Metrics: []string{"istio_requests_total", "istio_tcp_connections_opened_total"},
 			Client: map[string]string{"reporter": "source"}, Server: map[string]string{"reporter": "destination"},
 			Secure: [2]string{"connection_security_policy", "mutual_tls"}, Peer: "source_principal",
+			Else: &model.Counters{ // Istio's telemetry is off: Envoy's own, where proxyStatsMatcher includes them
+				Metrics: []string{"envoy_cluster_upstream_cx_total", "envoy_listener_downstream_cx_total"},
+				Client:  map[string]string{"cluster_name": "outbound|*"}, Server: map[string]string{"listener_address": "0.0.0.0_15006"},
+				Handshakes: "envoy_listener_ssl_handshake", Anonymous: "envoy_listener_ssl_no_certificate",
+			},
 		},
 		Dumps: map[string]string{"config.json": "http://127.0.0.1:15000/config_dump"},
 	}

@@ -87,6 +87,15 @@ func count(raw []byte, c model.Counters, client bool) (tally, error) {
 	if err != nil {
 		return t, fmt.Errorf("reading Prometheus's text format: %w", err)
 	}
+	if c.Else != nil && !slices.ContainsFunc(c.Metrics, func(name string) bool { return families[name] != nil }) {
+		c = *c.Else
+	}
+	t.tell(families, c, client)
+	return t, nil
+}
+
+// tell adds what metrics count.
+func (t *tally) tell(families map[string]*dto.MetricFamily, c model.Counters, client bool) {
 	where := c.Server
 	if client {
 		where = c.Client
@@ -100,7 +109,16 @@ func count(raw []byte, c model.Counters, client bool) (tally, error) {
 			t.note(value(metric), labels, c, client)
 		}
 	}
-	return t, nil
+	if client || c.Handshakes == "" {
+		return
+	}
+	for name, sign := range map[string]float64{c.Handshakes: 1, c.Anonymous: -1} {
+		for _, metric := range families[name].GetMetric() {
+			if all(where, labelsOf(metric)) {
+				t.secure += sign * value(metric)
+			}
+		}
+	}
 }
 
 // note adds one counter.
@@ -110,10 +128,10 @@ func (t *tally) note(n float64, labels map[string]string, c model.Counters, clie
 		return
 	}
 	t.server += n
-	if labels[c.Secure[0]] == c.Secure[1] {
+	if c.Secure[0] != "" && labels[c.Secure[0]] == c.Secure[1] {
 		t.secure += n
 	}
-	if peer := labels[c.Peer]; peer != "" && n > 0 {
+	if peer := labels[c.Peer]; c.Peer != "" && peer != "" && n > 0 {
 		t.peers[peer] = true
 	}
 }
@@ -133,7 +151,8 @@ func value(m *dto.Metric) float64 {
 // all says whether labels have all that are wanted.
 func all(want, labels map[string]string) bool {
 	for k, v := range want {
-		if labels[k] != v {
+		begin, open := strings.CutSuffix(v, "*")
+		if labels[k] != v && (!open || !strings.HasPrefix(labels[k], begin)) {
 			return false
 		}
 	}

@@ -67,12 +67,15 @@ func (s *site) scope(of model.Cluster, svc model.Service) (at model.Scope, c *cl
 	return at, c
 }
 
-// Address keeps at which address clients reach a service.
-func (s *site) Address(service string, addr netip.Addr) {
+// Address keeps at which address clients reach a service, and by which name.
+func (s *site) Address(service, host string, addr netip.Addr) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	svc := s.services[service]
 	svc.VIP = addr
+	if host != "" {
+		svc.Host = host
+	}
 	s.services[service] = svc
 }
 

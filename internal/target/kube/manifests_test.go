@@ -118,8 +118,9 @@ func TestScopes(t *testing.T) {
 	if err != nil || len(all) != 2 || !all[0].Clients || all[1].Clients || len(all[1].Pods) != 2 || all[1].Object != "server-7" || all[1].AppProtocol != "http" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	s.Address("server", netip.MustParseAddr("10.0.0.9"))
-	if svc, err := s.Service("server"); err != nil || svc.VIP.String() != "10.0.0.9" {
+	s.Address("server", "server-7", netip.MustParseAddr("10.0.0.8"))
+	s.Address("server", "", netip.MustParseAddr("10.0.0.9"))
+	if svc, err := s.Service("server"); err != nil || svc.VIP.String() != "10.0.0.9" || svc.Host != "server-7" {
 		t.Errorf("%+v, %v", svc, err)
 	}
 	s.places["n1"] = place{cluster: a, name: "c1", zoned: true}

@@ -246,6 +246,40 @@ func TestCount(t *testing.T) {
 	}
 }
 
+// plain is of an Istio without its telemetry: connections and handshakes of Envoy.
+const plain = `# TYPE envoy_cluster_upstream_cx_total counter
+envoy_cluster_upstream_cx_total{cluster_name="xds-grpc"} 1
+envoy_cluster_upstream_cx_total{cluster_name="outbound|80||server-7.n.svc.cluster.local"} 8
+# TYPE envoy_listener_downstream_cx_total counter
+envoy_listener_downstream_cx_total{listener_address="0.0.0.0_15006"} 4
+envoy_listener_downstream_cx_total{listener_address="0.0.0.0_15021"} 9
+# TYPE envoy_listener_ssl_handshake counter
+envoy_listener_ssl_handshake{listener_address="0.0.0.0_15006"} 4
+# TYPE envoy_listener_ssl_no_certificate counter
+envoy_listener_ssl_no_certificate{listener_address="0.0.0.0_15006"} 1
+`
+
+func TestCountWithoutTelemetry(t *testing.T) {
+	t.Parallel()
+	c := counters()
+	c.Else = &model.Counters{
+		Metrics: []string{"envoy_cluster_upstream_cx_total", "envoy_listener_downstream_cx_total"},
+		Client:  map[string]string{"cluster_name": "outbound|*"}, Server: map[string]string{"listener_address": "0.0.0.0_15006"},
+		Handshakes: "envoy_listener_ssl_handshake", Anonymous: "envoy_listener_ssl_no_certificate",
+	}
+	client, err := count([]byte(plain), c, true)
+	if err != nil || client.client != 8 || client.secure != 0 {
+		t.Errorf("at the client: %+v, %v", client, err)
+	}
+	server, err := count([]byte(plain), c, false)
+	if err != nil || server.server != 4 || server.secure != 3 {
+		t.Errorf("at the server, where one of four handshakes was without a certificate: %+v, %v", server, err)
+	}
+	if both, err := count([]byte(exposition+plain), c, false); err != nil || both.server != 42 {
+		t.Errorf("the mesh's own metrics come first: %+v, %v", both, err)
+	}
+}
+
 func FuzzCount(f *testing.F) {
 	f.Add([]byte(exposition))
 	f.Add([]byte("a{b=\"\xff\"} NaN\n"))

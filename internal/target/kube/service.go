@@ -54,7 +54,8 @@ func (s *site) Expose(ctx context.Context) (remove func(context.Context) error, 
 				return nil, errors.Join(err, remove(context.WithoutCancel(ctx)))
 			}
 			s.mu.Lock()
-			svc.VIP = e.address
+			// By its own name: a sidecar that is asked for another passes on what it does not know.
+			svc.VIP, svc.Host = e.address, e.object
 			s.services[svc.Name] = svc
 			s.mu.Unlock()
 		}
