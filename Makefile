@@ -8,7 +8,7 @@ IMAGE         := localhost/windtunnel:latest
 ENVOY := .tools/envoy/envoy/_bin/envoy
 LINT  := .tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build build-kube image e2e run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab ovs bird
+.PHONY: help build build-kube image e2e e2e-istio run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab ovs bird
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,14 @@ image: build-kube ## make the image of pods, bin/windtunnel-image.tar, without a
 # The clusters stay up; `bin/kubelab down` ends them.
 e2e: image kubelab ## run studies on two real Kubernetes clusters of this host (as root)
 	WINDTUNNEL_E2E=1 KUBECONFIG=$$(bin/kubelab kubeconfig) $(GO) test -count 1 -timeout 40m -v ./test/e2e
+
+# Istio's own programs from its Go module, with Envoy's own release as the proxy: see test/istio.
+# The first build takes about ten minutes of CPU time; the clusters stay up.
+e2e-istio: image kubelab envoy ## run a study in a real Istio on a real Kubernetes cluster of this host (as root)
+	$(GO) build -trimpath -o bin/build-istio ./test/istio
+	bin/build-istio -envoy $(ENVOY) -o bin/istio
+	WINDTUNNEL_E2E=1 WINDTUNNEL_E2E_ISTIO=$(CURDIR)/bin/istio KUBECONFIG=$$(bin/kubelab kubeconfig) \
+	  $(GO) test -count 1 -timeout 20m -v -run Istio ./test/e2e
 
 run: build envoy ## run the built-in study `quick` and report
 	bin/windtunnel run quick
