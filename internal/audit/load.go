@@ -58,9 +58,19 @@ func requestsFailed() Rule {
 			if o.Load.Stream != nil {
 				cause = "not every stream held until the end"
 			}
-			return &Doubt{severity, bad, cause, fmt.Sprintf("of %d due: %s", o.Load.Due, strings.Join(causes, ", "))}
+			return &Doubt{severity, bad, cause, fmt.Sprintf("of %d due: %s%s", o.Load.Due, strings.Join(causes, ", "), unnoticed(o))}
 		},
 	}
+}
+
+// unnoticed explains a fault that nobody but the clients met: with Envoy's connect
+// timeout of 10 s and clients that wait for 1 s, outlier detection has nothing to
+// go by.
+func unnoticed(o *model.Outcome) string {
+	if n := o.Load.Failed[model.CauseTimeout]; len(o.Faults) == 0 || n == 0 || n != o.Load.FailedTotal() {
+		return ""
+	}
+	return ", all given up by the client: a proxy that takes endpoints out by errors learns of it only if its own time-outs or health checks are quicker"
 }
 
 // statuses names the bad ones, e.g. " (12 UNAVAILABLE)"; HTTP's as numbers.

@@ -144,6 +144,10 @@ func requestCases() map[string][]situation {
 				o.Load.Failed = map[model.Cause]uint64{model.CauseRefused: 5000}
 				o.Faults = []model.FaultRecord{{InjectStart: 1}}
 			}, model.SeverityNote, "5000 refused"},
+			{"nothing but time-outs under a fault", func(l *model.Load) { l.Fault = "crash" }, func(o *model.Outcome) {
+				o.Load.Failed = map[model.Cause]uint64{model.CauseTimeout: 5000}
+				o.Faults = []model.FaultRecord{{InjectStart: 1}}
+			}, model.SeverityNote, "5000 timed out, all given up by the client"},
 			{"by gRPC status", func(l *model.Load) { l.Protocol = "grpc" }, func(o *model.Outcome) {
 				o.Load.Failed = map[model.Cause]uint64{model.CauseStatus: 1000}
 				o.Load.Statuses = map[int]uint64{0: 19000, 14: 990, 8: 9, 99: 1}
