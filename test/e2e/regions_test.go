@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -53,7 +54,8 @@ const oneWay = 0.040
 // round trip in milliseconds that was measured, without pods.
 func (l lab) link() (roundTrip float64) {
 	l.t.Helper()
-	cmd := exec.CommandContext(l.t.Context(), l.kubelab, "link", "a", "b", "40ms")
+	// Interrupted below, so that it takes its rules away.
+	cmd := exec.CommandContext(context.WithoutCancel(l.t.Context()), l.kubelab, "link", "a", "b", "40ms")
 	cmd.Env = append(os.Environ(), "WINDTUNNEL="+l.windtunnel)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -63,7 +65,6 @@ func (l lab) link() (roundTrip float64) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	cmd.Cancel = func() error { return nil } // interrupted below, so that it takes its rules away
 	l.t.Cleanup(func() {
 		if failure := errors.Join(cmd.Process.Signal(syscall.SIGINT), cmd.Wait()); failure != nil {
 			l.t.Errorf("the link: %v", failure)
