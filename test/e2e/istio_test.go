@@ -32,7 +32,7 @@ func TestIstio(t *testing.T) { //nolint:paralleltest // the clusters share this 
 	}
 	study := strings.Replace(string(text), "chart: bin/istio/charts", "chart: "+filepath.Join(dir, "charts"), 1)
 	l.do(l.windtunnel, "run", l.study(study), "--quiet", "--out", run)
-	l.good(12)
+	l.good(16)
 	l.has(
 		l.records(), "sidecar, installed by Helm for this run", "1 ready, localhost/istio/pilot:windtunnel",
 		"istio-proxy in all pods, localhost/istio/proxyv2:windtunnel", `"mutual TLS"`, "spiffe://cluster.local/ns/windtunnel-", "client/sidecar", "server-0/sidecar",
