@@ -104,7 +104,7 @@ type fake struct {
 
 func (*fake) Topology() model.Topology { return model.Topology{Services: []model.Service{service()}} }
 
-func (f *fake) Scopes(string) ([]model.Scope, error) { return f.scopes, nil }
+func (f *fake) Scopes(string) ([]model.Scope, error)    { return f.scopes, nil }
 func (f *fake) Address(_, host string, addr netip.Addr) { f.host, f.vip = host, addr }
 func key(cluster string, m model.Manifest) (key string) {
 	return cluster + "/" + kind(m) + "/" + named(m)

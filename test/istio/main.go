@@ -89,7 +89,7 @@ func (b builder) key(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(sum, "%s %s\n", goVersion, version)
+	_, _ = fmt.Fprintf(sum, "%s %s\n", goVersion, version) // a hash takes everything
 	tools, err := iptables()
 	if err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func (b builder) key(ctx context.Context) (string, error) {
 		if failure != nil {
 			return "", fmt.Errorf("reading what images are made of (`make envoy` installs Envoy): %w", failure)
 		}
-		fmt.Fprintf(sum, "%d\n", len(content))
+		_, _ = fmt.Fprintf(sum, "%d\n", len(content))
 		_, _ = sum.Write(content)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
@@ -167,8 +167,8 @@ func (b builder) proxy(ctx context.Context, dir string) error {
 		return err
 	}
 	files := map[string]string{
-		"usr/local/bin/pilot-agent": filepath.Join(dir, "pilot-agent"),
-		"usr/local/bin/envoy":       b.envoy,
+		"usr/local/bin/pilot-agent":                     filepath.Join(dir, "pilot-agent"),
+		"usr/local/bin/envoy":                           b.envoy,
 		"var/lib/istio/envoy/envoy_bootstrap_tmpl.json": filepath.Join(from, "tools/packaging/common/envoy_bootstrap.json"),
 	}
 	tools, err := iptables()
