@@ -377,11 +377,11 @@ func TestFieldOfOneRequest(t *testing.T) {
 			break
 		}
 		if h, ok := f.(*http2.MetaHeadersFrame); ok {
-			own := ""
+			var own []string
 			for _, field := range h.RegularFields() {
-				own += " " + field.Name + "=" + field.Value
+				own = append(own, field.Name+"="+field.Value)
 			}
-			got = append(got, fmt.Sprint(h.StreamID, h.PseudoValue("path"), own))
+			got = append(got, fmt.Sprint(h.StreamID, h.PseudoValue("path"), " ", strings.Join(own, " ")))
 		}
 	}
 	if want := []string{"1/ x=y x-request-id=1", "3/ x=y", "5/ x=y x-request-id=3", "7/ x=y"}; !slices.Equal(got, want) {

@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,7 +11,9 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/load"
+	"github.com/windtunnel/windtunnel/internal/load/grpc"
 	"github.com/windtunnel/windtunnel/internal/load/http1"
+	"github.com/windtunnel/windtunnel/internal/load/http2"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -88,9 +91,16 @@ func TestTracedAreFew(t *testing.T) {
 func TestOwnRequestIDIsKept(t *testing.T) {
 	t.Parallel()
 	for headers, want := range map[string]bool{`{}`: true, `{"headers": {"X-Request-ID": "mine"}}`: false} {
-		p, err := http1.New([]byte(headers))
+		one, err1 := http1.New([]byte(headers))
+		two, err2 := http2.New([]byte(headers))
+		if err := errors.Join(err1, err2); err != nil || one.Numbers() != want || two.Numbers() != want {
+			t.Errorf("%s: %v, %v, %v", headers, one.Numbers(), two.Numbers(), err)
+		}
+	}
+	for metadata, want := range map[string]bool{`{}`: true, `{"metadata": {"x-request-id": "mine"}}`: false} {
+		p, err := grpc.New([]byte(metadata))
 		if err != nil || p.Numbers() != want {
-			t.Errorf("%s: %v, %v", headers, p.Numbers(), err)
+			t.Errorf("gRPC, %s: %v, %v", metadata, p.Numbers(), err)
 		}
 	}
 }
