@@ -76,7 +76,7 @@ func TestPowerLoss(t *testing.T) {
 	site := labtest.Site(t, labtest.TwoRegions(2*time.Millisecond, false))
 	labtest.StartServers(t, site)
 	labtest.Deploy(t, site, configured(t, `{"concurrency": 1, "load_balancing": "locality", "connect_timeout": "1s",
-		"outlier_detection": {"consecutive_5xx_errors": 1, "interval": "1s", "base_ejection_time": "30s"}}`))
+		"outlier_detection": {"consecutive_5xx_errors": 1, "interval": "500ms", "base_ejection_time": "2s"}}`))
 	to := target(t, site, "server-home")
 	labtest.AnsweredBy(t, site, "client-home", to, "server", "server-home")
 	mortal, ok := labtest.Pod(t, site, "server-home").(model.Mortal)
