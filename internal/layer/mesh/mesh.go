@@ -30,6 +30,9 @@ type Config struct {
 	Values    map[string]map[string]any `json:"values,omitempty" jsonschema_description:"Values by release, over our own."`
 }
 
+// keyService is the fact of what would balance if the mesh did not.
+const keyService = "Service under the mesh"
+
 // How a mesh comes to be there.
 const (
 	asFound = "as-found"
@@ -317,6 +320,11 @@ func (l *Layer) Observe(ctx context.Context, s model.Site) (model.Ledger, error)
 	var more model.Ledger
 	if own, ok := s.(model.ServiceSite); ok && l.own {
 		more, err = own.Exposed(ctx, l.kind.name)
+		for i := range more { // the mesh balances over the Service's endpoints itself
+			if more[i].Key == model.FactBalancing {
+				more[i].Key = keyService
+			}
+		}
 	}
 	if l.merged {
 		more, err = l.kind.across(l.config).Observe(ctx, s)

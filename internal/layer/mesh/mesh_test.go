@@ -228,7 +228,7 @@ func TestDeploy(t *testing.T) {
 		// balanced is by what, as the mesh's own facts say.
 		balanced string
 	}{
-		"one cluster":          {[]model.Scope{near}, netip.Addr{}, "near/PeerAuthentication expose not expose not near/PeerAuthentication", "10.96.0.1:80", "ClusterIP"},
+		"one cluster":          {[]model.Scope{near}, netip.Addr{}, "near/PeerAuthentication expose not expose not near/PeerAuthentication", "10.96.0.1:80", "under the mesh: ClusterIP"},
 		"a Service is there":   {[]model.Scope{near}, netip.MustParseAddr("10.96.0.7"), "near/PeerAuthentication not near/PeerAuthentication", "10.96.0.7:80", ""},
 		"across two, as Istio": {[]model.Scope{near, far}, netip.Addr{}, "near/PeerAuthentication far/PeerAuthentication near/Service far/Service not far/Service not near/Service not far/PeerAuthentication not near/PeerAuthentication", "10.96.0.2:80", "Service of cluster near, over 1 pods in 1 clusters"},
 	} {
@@ -288,8 +288,11 @@ func TestWaypoint(t *testing.T) {
 
 func balancing(l model.Ledger) string {
 	for _, f := range l {
-		if f.Key == model.FactBalancing {
+		switch f.Key {
+		case model.FactBalancing:
 			return f.Value
+		case keyService:
+			return "under the mesh: " + f.Value
 		}
 	}
 	return ""
