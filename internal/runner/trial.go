@@ -37,7 +37,7 @@ type trial struct {
 	files   map[string][]byte
 	gens    []*agent.Client // one in each pod that sends
 	targets []netip.AddrPort
-	host    string // that requests name
+	host    string         // that requests name
 	tracing []model.Tracer // the layers that record requests, of a breakdown trial
 	began   time.Time
 }
