@@ -160,6 +160,8 @@ func requestCases() map[string][]situation {
 		},
 		"target rate not reached": {
 			{"a flow", nothing, datagrams(func(*model.DatagramResult) {}), "", ""},
+			{"one less of few", nothing, func(o *model.Outcome) { o.Load.Rate, o.Load.Elapsed, o.Load.Sent = 49.5, 2*time.Second, 98 }, "", ""},
+			{"two less of few", nothing, func(o *model.Outcome) { o.Load.Rate, o.Load.Elapsed, o.Load.Sent = 49.5, 2*time.Second, 97 }, model.SeverityInvalid, "2.0 % short"},
 			{"a flow that is short", nothing, datagrams(func(d *model.DatagramResult) { d.Sent = 90_000 }), model.SeverityInvalid, "10.0 % short"},
 		},
 		"too few samples": {
