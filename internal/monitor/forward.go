@@ -106,9 +106,10 @@ func (f *Forwarder) Stop() (sent, failed int, last error) {
 
 func (f *Forwarder) once(ctx context.Context) {
 	at := time.Now()
-	points, err := f.scrape(ctx)
-	if ctx.Err() != nil {
-		return
+	// What the run has been told is read must be written: the run ends with it.
+	points, err := f.scrape(context.WithoutCancel(ctx))
+	if err != nil && ctx.Err() != nil {
+		return // there is nothing to read any more
 	}
 	if err == nil {
 		err = f.write(context.WithoutCancel(ctx), writeRequest(points, at))

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -88,6 +89,29 @@ func forwarding(t *testing.T, other http.Handler) (f *Forwarder, told *[]error) 
 	f = newForwarder(from.URL, to.URL, func(err error) { *told = append(*told, err) })
 	f.every, f.retry = time.Millisecond, time.Millisecond
 	return f, told
+}
+
+// A run ends as soon as its last metrics are read: what is read then is written.
+func TestForwardTheLast(t *testing.T) {
+	t.Parallel()
+	r := &receiver{}
+	to := httptest.NewServer(r)
+	t.Cleanup(to.Close)
+	ctx, end := context.WithCancel(t.Context())
+	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		end()
+		_, _ = io.WriteString(w, exposed)
+	}))
+	t.Cleanup(from.Close)
+	f := newForwarder(from.URL, to.URL, func(err error) { t.Error(err) })
+	f.once(ctx)
+	if f.sent != 1 || len(r.got) != 1 {
+		t.Errorf("%d written, %d received", f.sent, len(r.got))
+	}
+	from.Close()
+	if f.once(ctx); f.sent != 1 || f.failed != 0 {
+		t.Errorf("%d written, %d failed", f.sent, f.failed)
+	}
 }
 
 func TestForward(t *testing.T) {
