@@ -123,3 +123,14 @@ func (c *conn) begin(s *slot) {
 	}
 	c.out = c.session.Begin(c.out, s.id)
 }
+
+// Numbers says whether requests with these headers of the load's own can carry a
+// number.
+func Numbers(headers map[string]string) bool {
+	for name := range headers {
+		if strings.EqualFold(name, model.HeaderRequestID) {
+			return false
+		}
+	}
+	return true
+}

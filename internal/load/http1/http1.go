@@ -81,14 +81,7 @@ func (p Protocol) Prepare(_ context.Context, to load.Peer) (func() load.Session,
 
 // Numbers says whether requests can carry a number: not where the load sets its
 // own request id.
-func (p Protocol) Numbers() bool {
-	for name := range p.config.Headers {
-		if strings.EqualFold(name, model.HeaderRequestID) {
-			return false
-		}
-	}
-	return true
-}
+func (p Protocol) Numbers() bool { return load.Numbers(p.config.Headers) }
 
 // request is the request as it is sent.
 func (c *Config) request(authority string) []byte {

@@ -79,14 +79,7 @@ func (p Protocol) ALPN() []string { return []string{"h2"} }
 
 // Numbers says whether requests can carry a number: not where the load sets its
 // own request id.
-func (p Protocol) Numbers() bool {
-	for name := range p.config.Headers {
-		if strings.EqualFold(name, model.HeaderRequestID) {
-			return false
-		}
-	}
-	return true
-}
+func (p Protocol) Numbers() bool { return load.Numbers(p.config.Headers) }
 
 // Prepare encodes the request once.
 func (p Protocol) Prepare(_ context.Context, to load.Peer) (func() load.Session, error) {
