@@ -4,22 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
-
-// Each does something with all proxies at once.
-func Each[T any](all []T, do func(T) error) error {
-	errs := make([]error, len(all))
-	var wg sync.WaitGroup
-	for i, one := range all {
-		wg.Go(func() { errs[i] = do(one) })
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
 
 // AwaitReady asks a proxy, which errors call who, until it says that it is ready
 // (nil), for at most so long. A process that has just been started is watched for

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 )
 
 // Config is the fault's configuration.
@@ -151,20 +152,17 @@ func (f Fault) Inject(ctx context.Context, s model.Site) (heal func(context.Cont
 	}
 	var mu sync.Mutex
 	var revive model.Heals
-	var all sync.WaitGroup
-	errs := make([]error, len(names))
-	for i, name := range names {
-		all.Go(func() {
-			again, err := kill(ctx, s, name, f.power)
-			mu.Lock()
-			defer mu.Unlock()
-			if errs[i] = err; err == nil {
-				revive = append(revive, again)
-			}
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err = parallel.Each(names, func(name string) error {
+		again, failure := kill(ctx, s, name, f.power)
+		if failure != nil {
+			return failure
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		revive = append(revive, again)
+		return nil
+	})
+	if err != nil {
 		return nil, errors.Join(err, revive.Heal(context.WithoutCancel(ctx)))
 	}
 	return revive.Heal, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 )
 
@@ -224,7 +225,7 @@ func (l *Layer) plan(s model.Site) error {
 
 // each does something with all edges at once.
 func (l *Layer) each(do func(e *edge) error) error {
-	return proxy.Each(l.edges, func(e *edge) error {
+	return parallel.Each(l.edges, func(e *edge) error {
 		if err := do(e); err != nil {
 			return fmt.Errorf("the edge of region %s: %w", e.at.Region, err)
 		}

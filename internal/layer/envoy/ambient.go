@@ -9,6 +9,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
@@ -166,14 +167,14 @@ func (l *ambient) start(ctx context.Context, program string) error {
 		return proxy.Spec{Name: name, Component: component, Program: program, Concurrency: l.config.Concurrency, Limits: l.config.Limits(), Files: files}
 	}
 	return errors.Join(
-		proxy.Each(l.ways, func(w *waypoint) error {
+		parallel.Each(l.ways, func(w *waypoint) error {
 			files, err := l.waypointFiles(w)
 			if err != nil {
 				return err
 			}
 			return l.run(ctx, &w.Envoy, spec("waypoint", model.ComponentGateway, files))
 		}),
-		proxy.Each(l.nodes, func(n *nodeProxy) error {
+		parallel.Each(l.nodes, func(n *nodeProxy) error {
 			files, err := l.nodeFiles(n)
 			if err != nil {
 				return err
@@ -214,9 +215,9 @@ func redirectToNode() nft.Table {
 // pods, and takes the redirections away last, for the reason that sidecars have.
 func (l *ambient) remove(ctx context.Context) error {
 	return errors.Join(
-		proxy.Each(l.nodes, func(n *nodeProxy) error { return n.Stop(ctx) }),
-		proxy.Each(l.ways, func(w *waypoint) error { return w.Stop(ctx) }),
-		proxy.Each(l.members(), func(m member) error {
+		parallel.Each(l.nodes, func(n *nodeProxy) error { return n.Stop(ctx) }),
+		parallel.Each(l.ways, func(w *waypoint) error { return w.Stop(ctx) }),
+		parallel.Each(l.members(), func(m member) error {
 			return errors.Join(proxy.AwaitEnds(ctx, m.where), m.where.InNetwork(func() error { return nft.Delete(tableAmbient) }))
 		}),
 	)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
@@ -134,7 +135,7 @@ func (l *Layer) redirect() error {
 }
 
 // each does something with all sidecars at once.
-func (l *Layer) each(do func(sc *sidecar) error) error { return proxy.Each(l.mesh.sidecars, do) }
+func (l *Layer) each(do func(sc *sidecar) error) error { return parallel.Each(l.mesh.sidecars, do) }
 
 func (l *Layer) start(ctx context.Context, sc *sidecar, program string) error {
 	files, err := l.mesh.files(sc)

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 )
 
@@ -142,7 +143,7 @@ func withSecrets(config any, secrets map[string]object) {
 // rules, and waits for each file until it is followed.
 func (v *live) push(ctx context.Context, m *mesh, all []steered, order ...string) error {
 	v.version++
-	return proxy.Each(all, func(p steered) error {
+	return parallel.Each(all, func(p steered) error {
 		files, err := v.ruled(m, p)
 		if err != nil {
 			return err
@@ -231,7 +232,7 @@ func followed(file string, version int, refused uint64) func(stats []byte) (bool
 // waits until none uses the old ones.
 func (v *live) rotate(ctx context.Context, m *mesh, all []steered) error {
 	v.version++
-	return proxy.Each(all, func(p steered) error {
+	return parallel.Each(all, func(p steered) error {
 		old, err := p.serials(ctx)
 		if err != nil {
 			return err
@@ -311,7 +312,7 @@ func parseSerials(raw []byte) ([]string, error) {
 func countRequests(ctx context.Context, all []steered, service string) (map[int]uint64, error) {
 	var mu sync.Mutex
 	sum := map[int]uint64{}
-	err := proxy.Each(all, func(p steered) error {
+	err := parallel.Each(all, func(p steered) error {
 		raw, err := p.Ask(ctx, "/stats")
 		if err != nil {
 			return err

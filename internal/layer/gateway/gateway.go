@@ -14,6 +14,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 )
 
@@ -176,7 +177,7 @@ const (
 
 // each does something with all gateways at once.
 func (l *Layer) each(do func(g *gateway) error) error {
-	return proxy.Each(l.gateways, func(g *gateway) error {
+	return parallel.Each(l.gateways, func(g *gateway) error {
 		if err := do(g); err != nil {
 			return fmt.Errorf("the gateway of cluster %s: %w", g.cluster.Name, err)
 		}

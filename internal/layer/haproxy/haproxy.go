@@ -15,6 +15,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
@@ -166,7 +167,7 @@ func (l *Layer) of(pod string) (own []service) {
 
 // each does something with all sidecars at once.
 func (l *Layer) each(do func(sc *sidecar) error) error {
-	return proxy.Each(l.sidecars, func(sc *sidecar) error {
+	return parallel.Each(l.sidecars, func(sc *sidecar) error {
 		if err := do(sc); err != nil {
 			return fmt.Errorf("the HAProxy in %s: %w", sc.Pod.Name(), err)
 		}

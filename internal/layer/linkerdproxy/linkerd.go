@@ -16,6 +16,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/oci"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/proxy"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
@@ -146,7 +147,7 @@ func (l *Layer) plan(s model.Site) error {
 
 // each does something with all sidecars at once.
 func (l *Layer) each(do func(sc *sidecar) error) error {
-	return proxy.Each(l.sidecars, func(sc *sidecar) error {
+	return parallel.Each(l.sidecars, func(sc *sidecar) error {
 		if err := do(sc); err != nil {
 			return fmt.Errorf("the linkerd2-proxy in %s: %w", sc.Pod.Name(), err)
 		}

@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/network"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/sys"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
@@ -127,18 +127,9 @@ func add(s *network.Site, n *network.Node, p *network.Pod) error {
 // all CPUs to have let go of it, and one wait can serve many.
 func remove(from []*network.Pod) error {
 	const atATime = 16
-	errs := make([]error, len(from))
-	places := make(chan struct{}, atATime)
-	var all sync.WaitGroup
-	for i, p := range from {
-		places <- struct{}{}
-		all.Go(func() {
-			errs[i] = network.In(p.Space, func(net *sys.Net) error { return net.Delete(network.PodDevice) })
-			<-places
-		})
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return parallel.Count(len(from), atATime, func(i int) error {
+		return network.In(from[i].Space, func(net *sys.Net) error { return net.Delete(network.PodDevice) })
+	})
 }
 
 // gateway routes a pod's traffic by its node.

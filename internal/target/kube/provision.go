@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 )
 
 // The roles of pods in a topology.
@@ -110,19 +110,7 @@ func (s *site) make(ctx context.Context) error {
 
 // each does something with all pods at once.
 func (s *site) each(do func(*pod) error) error {
-	var all sync.WaitGroup
-	errs := make(chan error, len(s.pods))
-	for _, p := range s.pods {
-		all.Go(func() { errs <- do(p) })
-	}
-	all.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return parallel.Each(slices.Collect(maps.Values(s.pods)), do)
 }
 
 // manifest is a pod that does nothing, within Pod Security's level restricted.

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
 )
 
@@ -166,13 +167,7 @@ func (p *pod) Suspend(ctx context.Context) (resume func(context.Context) error, 
 		}
 		return errors.Join(errs...)
 	}
-	errs := make([]error, len(victims))
-	var wg sync.WaitGroup
-	for i, r := range victims {
-		wg.Go(func() { errs[i] = r.Suspend(ctx) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err := parallel.Each(victims, func(r *running) error { return r.Suspend(ctx) }); err != nil {
 		return nil, errors.Join(fmt.Errorf("suspending pod %s: %w", p.name, err), resume(ctx))
 	}
 	return resume, nil

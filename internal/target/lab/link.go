@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/sample/cgroup"
 	"github.com/windtunnel/windtunnel/internal/sys"
 	"github.com/windtunnel/windtunnel/internal/sys/nft"
@@ -84,22 +84,15 @@ func (s *site) probeLinks(ctx context.Context) error {
 	const atOnce = 4
 	l := s.links
 	l.states = make([]model.LinkState, len(l.ways))
-	errs := make([]error, len(l.ways))
-	slots := make(chan struct{}, atOnce)
-	var wg sync.WaitGroup
-	for i, w := range l.ways {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			o, err := s.probeLink(ctx, w, usualProbes)
-			l.states[i] = model.LinkState{From: w.from, To: w.to, Link: w.link, Means: l.means, Observed: o}
-			if err != nil {
-				errs[i] = fmt.Errorf("measuring the link %s to %s: %w", w.from, w.to, err)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return parallel.Count(len(l.ways), atOnce, func(i int) error {
+		w := l.ways[i]
+		o, err := s.probeLink(ctx, w, usualProbes)
+		if err != nil {
+			return fmt.Errorf("measuring the link %s to %s: %w", w.from, w.to, err)
+		}
+		l.states[i] = model.LinkState{From: w.from, To: w.to, Link: w.link, Means: l.means, Observed: o}
+		return nil
+	})
 }
 
 // usualProbes are how many datagrams a direction is measured with at first.

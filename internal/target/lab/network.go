@@ -8,9 +8,9 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
@@ -173,24 +173,12 @@ func (s *site) buildFabric() error {
 // lock on network configuration leaves no use for more.
 func (s *site) buildNodes(ctx context.Context, specs []model.Node) error {
 	const workers = 2
-	next := make(chan int, len(specs))
-	for i := range specs {
-		next <- i
-	}
-	close(next)
-	errs := make([]error, len(specs))
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for i := range next {
-				if errs[i] = s.buildNode(ctx, s.nodes[i], specs[i]); errs[i] != nil {
-					errs[i] = fmt.Errorf("node %s: %w", specs[i].Name, errs[i])
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
+	return parallel.Count(len(specs), workers, func(i int) error {
+		if err := s.buildNode(ctx, s.nodes[i], specs[i]); err != nil {
+			return fmt.Errorf("node %s: %w", specs[i].Name, err)
+		}
+		return nil
+	})
 }
 
 func (s *site) buildNode(ctx context.Context, n *node, spec model.Node) error {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/sys"
 	"github.com/windtunnel/windtunnel/internal/sys/wan"
 )
@@ -163,23 +164,19 @@ func (s *site) ProbeLink(ctx context.Context, a, b string, count int) ([]model.L
 	if err != nil {
 		return nil, err
 	}
-	states, errs := make([]model.LinkState, len(which)), make([]error, len(which))
-	var wg sync.WaitGroup
-	for k, i := range which {
-		w := s.links.ways[i]
+	states := make([]model.LinkState, len(which))
+	err = parallel.Count(len(which), len(which), func(k int) error {
+		w := s.links.ways[which[k]]
 		s.links.mu.Lock()
-		if link, is := s.links.changed[i]; is {
+		if link, is := s.links.changed[which[k]]; is {
 			w.link = link
 		}
 		s.links.mu.Unlock()
-		wg.Go(func() {
-			o, err := s.probeLink(ctx, w, count)
-			states[k] = model.LinkState{From: w.from, To: w.to, Link: w.link, Means: s.links.means, Observed: o}
-			errs[k] = err
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+		o, failure := s.probeLink(ctx, w, count)
+		states[k] = model.LinkState{From: w.from, To: w.to, Link: w.link, Means: s.links.means, Observed: o}
+		return failure
+	})
+	if err != nil {
 		return nil, fmt.Errorf("measuring the link between %s and %s: %w", a, b, err)
 	}
 	return states, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/sample/cgroup"
 	"github.com/windtunnel/windtunnel/internal/sample/host"
 	"github.com/windtunnel/windtunnel/internal/sys"
@@ -157,13 +158,8 @@ func (s *site) Close(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	stopped := make([]error, len(procs))
-	var wg sync.WaitGroup
-	for i, p := range procs {
-		wg.Go(func() { stopped[i] = p.Stop(ctx) })
-	}
-	wg.Wait()
-	if err := errors.Join(errors.Join(stopped...), s.links.stop(ctx), s.cgroup.Remove(), s.closeNetwork(ctx)); err != nil {
+	stopped := parallel.Each(procs, func(r *running) error { return r.Stop(ctx) })
+	if err := errors.Join(stopped, s.links.stop(ctx), s.cgroup.Remove(), s.closeNetwork(ctx)); err != nil {
 		return fmt.Errorf("removing the site: %w", err)
 	}
 	return nil
