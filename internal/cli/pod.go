@@ -32,7 +32,7 @@ func (a *app) podCommand() *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "signal PID NAME", Short: "Kill, stop or continue a process of the pod", Args: cobra.ExactArgs(2),
-			RunE: func(_ *cobra.Command, args []string) error { return podside.Signal(args[0], args[1]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return podside.Signal(cmd.Context(), args[0], args[1]) },
 		},
 		&cobra.Command{
 			Use: "probe", Short: "Tell clocks and resources, a line for a line", Args: cobra.NoArgs,

@@ -93,21 +93,20 @@ func Run(ctx context.Context, in io.Reader, out, log io.Writer) (code int, err e
 	return p.ExitCode(), err
 }
 
-// Signal does harm to a process of the pod, or undoes it: kill, stop or continue.
-func Signal(pid, name string) error {
-	signals := map[string]os.Signal{"kill": syscall.SIGKILL, "stop": syscall.SIGSTOP, "continue": syscall.SIGCONT}
+// Signal does harm to a process of the pod and its children, or undoes it: kill,
+// stop or continue. When it returns from stop, they have stopped.
+func Signal(ctx context.Context, pid, name string) error {
+	signals := map[string]func(id int) error{
+		"kill":     func(id int) error { return sys.SignalGroup(id, syscall.SIGKILL) },
+		"stop":     func(id int) error { return sys.SuspendGroup(ctx, id) },
+		"continue": func(id int) error { return sys.SignalGroup(id, syscall.SIGCONT) },
+	}
 	id, err := strconv.Atoi(pid)
-	if err != nil || id < 2 || signals[name] == nil {
+	send, known := signals[name]
+	if err != nil || id < 2 || !known {
 		return fmt.Errorf("signal %q to process %q: kill, stop or continue, and a process that was started", name, pid)
 	}
-	p, err := os.FindProcess(id)
-	if err == nil {
-		err = p.Signal(signals[name])
-	}
-	if err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("signal %s to process %d: %w", name, id, err)
-	}
-	return nil
+	return send(id)
 }
 
 func start(input *bufio.Reader, log io.Writer) (p *sys.Process, dir string, piped bool, err error) {

@@ -230,7 +230,7 @@ func TestSignal(t *testing.T) {
 	_, out, _, done := begin(t, Job{Command: []string{"/bin/sleep", "1000"}})
 	pid := strconv.Itoa(started(t, out).PID)
 	for _, name := range []string{"stop", "continue", "kill"} {
-		if err := Signal(pid, name); err != nil {
+		if err := Signal(t.Context(), pid, name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -238,7 +238,7 @@ func TestSignal(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, bad := range [][2]string{{"1", "kill"}, {"-1", "kill"}, {"x", "kill"}, {pid, "hup"}} {
-		if err := Signal(bad[0], bad[1]); err == nil {
+		if err := Signal(t.Context(), bad[0], bad[1]); err == nil {
 			t.Errorf("%v is no error", bad)
 		}
 	}

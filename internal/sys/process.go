@@ -162,12 +162,7 @@ func (p *Process) ExitCode() int { return exitCode(p.cmd.ProcessState) }
 func (p *Process) Stream() io.ReadWriteCloser { return p.stream }
 
 // Signal sends a signal to the process's group.
-func (p *Process) Signal(s syscall.Signal) error {
-	if err := unix.Kill(-p.PID(), s); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("signalling process %d: %w", p.PID(), err)
-	}
-	return nil
-}
+func (p *Process) Signal(s syscall.Signal) error { return SignalGroup(p.PID(), s) }
 
 // SignalNumber is Signal by number, as it came over a wire.
 func (p *Process) SignalNumber(n int) error { return p.Signal(syscall.Signal(n)) }

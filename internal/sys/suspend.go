@@ -3,35 +3,50 @@ package sys
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // suspendLimit is how long threads may take to stop: one that waits for a disk
 // cannot before it has it.
 const suspendLimit = 10 * time.Second
 
-// Suspend stops the process and its group without ending them, until SIGCONT. It
-// returns when all their threads have stopped: SIGSTOP is only noted by the call
-// that sends it, and on a busy host a thread goes on until it hears of it.
-func (p *Process) Suspend(ctx context.Context) error {
-	if err := p.Signal(syscall.SIGSTOP); err != nil {
+// Suspend stops the process and its group without ending them, until SIGCONT.
+func (p *Process) Suspend(ctx context.Context) error { return SuspendGroup(ctx, p.PID()) }
+
+// SignalGroup sends a signal to a process that Start has started, maybe in
+// another program, and to its children. One that has ended is no error.
+func SignalGroup(group int, s syscall.Signal) error {
+	if err := unix.Kill(-group, s); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signalling process %d: %w", group, err)
+	}
+	return nil
+}
+
+// SuspendGroup stops such a process. It returns when all threads have stopped:
+// SIGSTOP is only noted by the call that sends it, and on a busy host a thread
+// goes on until it hears of it.
+func SuspendGroup(ctx context.Context, group int) error {
+	if err := SignalGroup(group, syscall.SIGSTOP); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, suspendLimit)
 	defer cancel()
 	for {
-		goesOn, err := runningIn(p.PID())
+		goesOn, err := runningIn(group)
 		if err != nil || goesOn == "" {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting until process %d has stopped: thread %s goes on: %w", p.PID(), goesOn, ctx.Err())
+			return fmt.Errorf("waiting until process %d has stopped: thread %s goes on: %w", group, goesOn, ctx.Err())
 		case <-time.After(time.Millisecond):
 		}
 	}
