@@ -8,12 +8,12 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/network"
 	"github.com/windtunnel/windtunnel/internal/openflow"
+	"github.com/windtunnel/windtunnel/internal/parallel"
 	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
@@ -53,7 +53,10 @@ func (f *fabric) wire(ctx context.Context, s *network.Site) error {
 		return err
 	}
 	return s.Each(ctx, func(n *network.Node) error {
-		return f.until(ctx, "its switch has its flows", func() error { return f.ready(n) })
+		if err := f.until(ctx, "its switch has its flows", func() error { return f.ready(n) }); err != nil {
+			return err
+		}
+		return f.meet(ctx, s, n)
 	})
 }
 
@@ -102,13 +105,7 @@ func (f *fabric) run(ctx context.Context, s *network.Site, mtu int) error {
 // stop ends all processes at once: a switch takes its time to give up its ports.
 func (f *fabric) stop(ctx context.Context) error {
 	f.endRevived(ctx)
-	errs := make([]error, len(f.running))
-	var all sync.WaitGroup
-	for i, r := range f.running {
-		all.Go(func() { errs[i] = r.Stop(ctx) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
+	return parallel.Each(f.running, func(r model.Running) error { return r.Stop(ctx) })
 }
 
 // plan is what the controllers, one for each network, will know.
@@ -370,88 +367,4 @@ func (f *fabric) endRevived(ctx context.Context) {
 	if f.mortal != nil {
 		_, _, _ = f.mortal.KillComponent(ctx, model.ComponentController, nil)
 	}
-}
-
-// until polls until something holds. A daemon that has ended ends the wait.
-func (f *fabric) until(ctx context.Context, what string, holds func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, upTime)
-	defer cancel()
-	const pause = 20 * time.Millisecond
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		err := holds()
-		if err == nil {
-			return nil
-		}
-		for _, r := range f.running {
-			select {
-			case <-r.Done():
-				return fmt.Errorf("waiting until %s: a process of Open vSwitch has ended: %w", what, errors.Join(r.Err(), err))
-			default:
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting until %s: %w", what, errors.Join(ctx.Err(), err))
-		case <-tick.C:
-		}
-	}
-}
-
-// ask connects to a node's switch, beside its controller.
-func (*fabric) ask(n *network.Node, f func(*openflow.Switch) error) error {
-	conn, err := dial(n, switchPort)
-	if err != nil {
-		return fmt.Errorf("node %s: connecting to its switch: %w", n.Node, err)
-	}
-	s, err := openflow.Connect(conn)
-	if err != nil {
-		return fmt.Errorf("node %s: %w", n.Node, err)
-	}
-	return errors.Join(f(s), s.Close())
-}
-
-// ready is nil when a node's switch has all the flows that it is to have, with
-// its pods' among them.
-func (f *fabric) ready(n *network.Node) error {
-	p := f.plans[n.Network]
-	i := slices.IndexFunc(p.Switches, func(m machine) bool { return m.Node == n.Node })
-	return f.ask(n, func(s *openflow.Switch) error {
-		ports, err := portsOf(s)
-		if err != nil {
-			return err
-		}
-		flows, err := s.Flows()
-		if err != nil {
-			return err
-		}
-		want := p.flows(p.Switches[i], ports, 0)
-		if len(flows) != len(want) {
-			return fmt.Errorf("the switch has %d flows, not %d", len(flows), len(want))
-		}
-		return nil
-	})
-}
-
-// hasPorts is nil when a node's switch has all ports.
-func (f *fabric) hasPorts(s *openflow.Switch, n *network.Node) error {
-	ports, err := portsOf(s)
-	if err != nil {
-		return err
-	}
-	for _, name := range append(devices(n), f.config.Tunnel) {
-		if _, ok := ports[name]; !ok {
-			return fmt.Errorf("the switch has no port %s yet", name)
-		}
-	}
-	return nil
-}
-
-func devices(n *network.Node) []string {
-	var all []string
-	for _, p := range n.Ends {
-		all = append(all, p.Device)
-	}
-	return all
 }
