@@ -82,9 +82,10 @@ func TestEveryRuleTriggers(t *testing.T) {
 		"killed for want of memory": {model.SeverityInvalid, func(o *model.Outcome) {
 			o.Samples = append(o.Samples, model.Series{Subject: "server-0/app", Metric: model.SampleMemoryKills, At: []int64{o.Window.Start, o.Window.End}, Values: []float64{1, 2}})
 		}},
-		"resources not covered":      {model.SeveritySuspect, func(o *model.Outcome) { o.Samples[0].At[1] = int64(11 * time.Second) }},
-		"host noisy":                 {model.SeverityNote, func(o *model.Outcome) { o.Samples[2].Values[1] = 2 }},
-		"variant not what it claims": {model.SeverityInvalid, func(o *model.Outcome) { o.Ledger[0].Value = "TLSv1.2" }},
+		"resources not covered":              {model.SeveritySuspect, func(o *model.Outcome) { o.Samples[0].At[1] = int64(11 * time.Second) }},
+		"host noisy":                         {model.SeverityNote, func(o *model.Outcome) { o.Samples[2].Values[1] = 2 }},
+		"no CPU time to spare under a fault": {model.SeveritySuspect, func(o *model.Outcome) { o.Samples, o.Faults = busyAfterFault(2.1), struck("kill") }},
+		"variant not what it claims":         {model.SeverityInvalid, func(o *model.Outcome) { o.Ledger[0].Value = "TLSv1.2" }},
 		"emulated link late": {model.SeveritySuspect, func(o *model.Outcome) {
 			at := []int64{o.Window.Start, o.Window.End}
 			o.Samples = append(o.Samples,
