@@ -175,5 +175,5 @@ func (o options) wants(t trial) bool {
 	chosen := func(list, name string) bool {
 		return list == "" || slices.Contains(strings.Split(list, ","), name)
 	}
-	return chosen(o.parts, string(t.part)) && (t.tool == ours || t.tool == bareTimer || chosen(o.peers, t.tool))
+	return chosen(o.parts, string(t.part)) && (strings.HasPrefix(t.tool, ours) || t.tool == bareTimer || chosen(o.peers, t.tool))
 }

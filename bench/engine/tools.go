@@ -42,8 +42,8 @@ type tool struct {
 	shell string
 	// most is the longest run that it judges as a whole; 0: any.
 	most time.Duration
-	// read reads what open has printed.
-	read func(out []byte) (latency, error)
+	// read reads what open has printed; lateness, how late it was itself by it.
+	read, lateness func(out []byte) (latency, error)
 
 	path string // where it was found
 	says string // its version
@@ -87,8 +87,9 @@ func tools(b *bed, o options) ([]*tool, error) {
 		return nil, err
 	}
 	c := strconv.Itoa(connections)
+	own := windtunnel(c, o.program, descriptor)
 	return []*tool{
-		windtunnel(c, o.program, descriptor), wrk(c), wrk2(c), h2load(c, message), fortio(c), oha(c), k6(c, script, filepath.Join(b.dir, "k6.json")), vegeta(c), ghz(c, proto), iperf3(), sockperf(),
+		own, spinning(own), wrk(c), wrk2(c), h2load(c, message), fortio(c), oha(c), k6(c, script, filepath.Join(b.dir, "k6.json")), vegeta(c), ghz(c, proto), iperf3(), sockperf(),
 	}, nil
 }
 

@@ -27,7 +27,20 @@ func windtunnel(c, program, descriptor string) *tool {
 			// those of the health service, by its descriptor.
 			return append(load("grpc://"+addr+healthMethod, d), "--connections", "1", "--set", "streams="+c, "--set", "descriptor="+descriptor)
 		},
-		read: readWindtunnel,
+		read: readWindtunnel, lateness: readWindtunnel,
+	}
+}
+
+// spinning is the same program asked to watch the clock before a request is due.
+// It shows what of its lateness is the time that a sleeping CPU takes to wake;
+// no budget is judged by it, for it costs a core.
+func spinning(own *tool) *tool {
+	const watch = "200us" // two turns of the fastest load here
+	return &tool{
+		name: own.name + " --spin " + watch, program: own.program, version: own.version, lateness: own.lateness,
+		open: func(url string, rate int, d time.Duration) []string {
+			return append(own.open(url, rate, d), "--spin", watch)
+		},
 	}
 }
 
