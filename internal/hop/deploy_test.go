@@ -20,6 +20,7 @@ type site struct {
 	model.Site
 	notes []string
 	stuck error
+	host  string // of the database, once a layer has given it another
 }
 
 func (s *site) Service(name string) (model.Service, error) {
@@ -27,7 +28,7 @@ func (s *site) Service(name string) (model.Service, error) {
 	case "front":
 		return model.Service{Name: name, TargetPort: 80, Pods: []string{"front-0"}}, nil
 	case "database":
-		return model.Service{Name: name, TargetPort: 6379, Pods: []string{"database-0", "database-1"}}, nil
+		return model.Service{Name: name, TargetPort: 6379, Pods: []string{"database-0", "database-1"}, Host: s.host}, nil
 	case "empty":
 		return model.Service{Name: name}, nil
 	}
@@ -54,6 +55,9 @@ func (p *pod) Start(_ context.Context, proc model.Process) (model.Running, error
 	for _, a := range j.Peers["database"] {
 		peers = append(peers, a.String())
 	}
+	if host := j.Hosts["database"]; host != "" {
+		peers = append(peers, "as "+host)
+	}
 	p.notes = append(p.notes, "start "+p.name+" "+strings.Join(proc.Command, " ")+" on "+j.Listen.String()+" "+strings.Join(peers, " "))
 	return &process{p}, nil
 }
@@ -77,7 +81,8 @@ func deployed(t *testing.T, s *site) *Deployment {
 	return d
 }
 
-// Only servers whose peers are elsewhere than thought are started anew.
+// Only servers whose peers are elsewhere than thought, or are asked by another
+// name, are started anew.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	s := &site{}
@@ -89,10 +94,18 @@ func TestConnect(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// A mesh routes by the name that its cluster has for the service.
+	s.host = "database-7"
+	for range 2 {
+		if err := d.Connect(t.Context(), s, Of(func(string) []netip.AddrPort { return []netip.AddrPort{vip} })); err != nil {
+			t.Fatal(err)
+		}
+	}
 	const command = " {self} app-server app {dir}/server.json on 0.0.0.0:"
 	want := []string{
 		"start front-0" + command + "80 10.0.0.48:6379 10.0.0.49:6379", "start database-1" + command + "6379 ",
 		"stop front-0", "start front-0" + command + "80 10.96.0.1:80",
+		"stop front-0", "start front-0" + command + "80 10.96.0.1:80 as database-7",
 	}
 	if diff := cmp.Diff(want, s.notes); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

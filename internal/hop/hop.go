@@ -55,7 +55,10 @@ type Job struct {
 	Identity string                      `json:"identity"`
 	Listen   netip.AddrPort              `json:"listen"`
 	Peers    map[string][]netip.AddrPort `json:"peers,omitempty"`
-	Config   json.RawMessage             `json:"config"`
+	// Hosts are the names by which peers are asked, where they are not the
+	// services' own: meshes route by them.
+	Hosts  map[string]string `json:"hosts,omitempty"`
+	Config json.RawMessage   `json:"config"`
 }
 
 // ReadJob reads what a server is started with.
@@ -153,11 +156,11 @@ func (d *Deployment) Connect(ctx context.Context, s model.Site, front Front) err
 		return errors.New("connecting services that were not deployed on this site")
 	}
 	for _, l := range d.servers {
-		peers, err := l.peers(front)
+		peers, hosts, err := l.peers(s, front)
 		if err != nil {
 			return err
 		}
-		if maps.EqualFunc(peers, l.job.Peers, slices.Equal) {
+		if maps.EqualFunc(peers, l.job.Peers, slices.Equal) && maps.Equal(hosts, l.job.Hosts) {
 			continue
 		}
 		if err := l.process.Stop(ctx); err != nil {
@@ -170,23 +173,28 @@ func (d *Deployment) Connect(ctx context.Context, s model.Site, front Front) err
 	return nil
 }
 
-// peers are the addresses of the services that a server calls.
-func (l *live) peers(front Front) (map[string][]netip.AddrPort, error) {
-	var all map[string][]netip.AddrPort
+// peers are the addresses of the services that a server calls, and the names by
+// which those are asked, where they have others than their own.
+func (l *live) peers(s model.Site, front Front) (all map[string][]netip.AddrPort, hosts map[string]string, err error) {
+	all, hosts = map[string][]netip.AddrPort{}, map[string]string{}
 	for _, name := range l.Calls {
 		at, err := front(l.Pod, name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(at) == 0 {
-			return nil, fmt.Errorf("service %s, which pod %s calls, has no address", name, l.Pod)
-		}
-		if all == nil {
-			all = map[string][]netip.AddrPort{}
+			return nil, nil, fmt.Errorf("service %s, which pod %s calls, has no address", name, l.Pod)
 		}
 		all[name] = at
+		svc, err := s.Service(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if svc.Host != "" {
+			hosts[name] = svc.Host
+		}
 	}
-	return all, nil
+	return all, hosts, nil
 }
 
 func (d *Deployment) start(ctx context.Context, l *live, front Front) error {
@@ -208,7 +216,7 @@ func (d *Deployment) start(ctx context.Context, l *live, front Front) error {
 		all = netip.IPv6Unspecified()
 	}
 	l.job = Job{App: d.app, Service: l.Service, Identity: l.Pod, Listen: netip.AddrPortFrom(all, svc.TargetPort), Config: config}
-	if l.job.Peers, err = l.peers(front); err != nil {
+	if l.job.Peers, l.job.Hosts, err = l.peers(d.site, front); err != nil {
 		return err
 	}
 	text, err := json.Marshal(l.job)

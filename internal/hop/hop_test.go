@@ -91,6 +91,22 @@ func TestPathOfHops(t *testing.T) {
 	}
 }
 
+// A service is asked by the name that its cluster has for it.
+func TestHost(t *testing.T) {
+	t.Parallel()
+	at := serving(t, "s-0", nil, func(_ context.Context, e *Exchange) Answer { return Text(http.StatusOK, e.Request.Host) })
+	for host, hosts := range map[string]map[string]string{"s": nil, "s-7": {"s": "s-7"}} {
+		middle := serving(t, "middle-0", NewPeers(Job{Peers: one(at), Hosts: hosts}, usual), func(ctx context.Context, e *Exchange) Answer {
+			r := e.Call(ctx, Call{Service: "s", Path: "/"})
+			return Text(r.Status, string(r.Body))
+		})
+		e := calling(t, usual, map[string][]netip.AddrPort{"middle": {middle}})
+		if r := e.Call(t.Context(), Call{Service: "middle", Path: "/"}); string(r.Body) != host {
+			t.Errorf("asked for %q: %s", r.Body, r.Problem())
+		}
+	}
+}
+
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

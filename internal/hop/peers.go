@@ -1,6 +1,7 @@
 package hop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type Pool struct {
 // Peers are the services that a server calls.
 type Peers struct {
 	clients map[string]*http.Client
+	hosts   map[string]string
 }
 
 const (
@@ -41,7 +43,7 @@ const (
 // NewPeers makes clients of all services of a job. Of several addresses each
 // new connection goes to the next.
 func NewPeers(j Job, p Pool) *Peers {
-	all := &Peers{clients: map[string]*http.Client{}}
+	all := &Peers{clients: map[string]*http.Client{}, hosts: j.Hosts}
 	for service, addrs := range j.Peers {
 		t := &http.Transport{
 			DialContext: newRounds(j.Identity, addrs).dial, DisableCompression: true,
@@ -174,7 +176,8 @@ func (e *Exchange) once(ctx context.Context, c Call) Result {
 		method = http.MethodGet
 	}
 	// The host is the service's name, as in a cluster; rounds says where it is.
-	r, err := http.NewRequestWithContext(ctx, method, "http://"+c.Service+c.Path, strings.NewReader(string(c.Body)))
+	host := cmp.Or(e.peers.hosts[c.Service], c.Service)
+	r, err := http.NewRequestWithContext(ctx, method, "http://"+host+c.Path, strings.NewReader(string(c.Body)))
 	if err != nil {
 		return Result{Err: fmt.Errorf("asking %s: %w", c.Service, err)}
 	}
