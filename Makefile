@@ -8,7 +8,7 @@ IMAGE         := localhost/windtunnel:latest
 ENVOY := .tools/envoy/envoy/_bin/envoy
 LINT  := .tools/golangci-lint-$(LINT_VERSION)
 
-.PHONY: help build build-kube image e2e e2e-istio run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab ovs bird
+.PHONY: help build build-kube image e2e e2e-istio run test check fmt envoy web test-web bench bench-baseline bench-engine bench-lab schema bpf clean kubelab kubelab-down test-kubelab e2e-kubelab test-regions ovs bird
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -139,6 +139,9 @@ test-kubelab: ## test what of the clusters can be tested without starting them
 # It has a name and a network namespace of its own: it can run beside `make kubelab`.
 e2e-kubelab: bin/kubelab ## start two clusters, use all that tests need of them, remove them, and look for what is left
 	cd test/kubelab && KUBELAB_BINARY=$(CURDIR)/bin/kubelab unshare --net $(GO) test -count 1 -v -timeout 15m -tags e2e -run E2E .
+
+test-regions: build envoy ## lose a region under 100 requests/s with every variant of geo-full: about eight minutes
+	WINDTUNNEL_HEAVY=1 $(GO) test -count 1 -timeout 20m -v -run TestRegionLoss ./cmd/windtunnel
 
 # What the host's kernel may lack is really used in there. Two machines at a time; each is slow: minutes for all.
 VM_SUITES := $(addprefix ./internal/layer/,bridge routed macvlan vxlan ipip gre geneve wireguard nftservice) ./internal/fault/...
