@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,12 +37,14 @@ design: {blocks: 6, warmup: 500ms, control: false, seed: 1, primary: [failover.f
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range changed {
-		s[key] = value
-	}
+	maps.Copy(s, changed)
 	delete(s, "published")
-	for _, v := range s["variants"].([]any) { //nolint:forcetypeassert // a study that is tested elsewhere
-		variants = append(variants, v.(map[string]any)["name"].(string)) //nolint:forcetypeassert // as above
+	var named struct{ Variants []struct{ Name string } }
+	if err = yaml.Unmarshal(raw, &named); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range named.Variants {
+		variants = append(variants, v.Name)
 	}
 	if study, err = yaml.Marshal(s); err != nil {
 		t.Fatal(err)
