@@ -208,7 +208,21 @@ func (f *fabric) daemons(ctx context.Context, n *network.Node, mtu int) error {
 			f.programs.daemon, fmt.Sprintf("tcp:127.0.0.1:%d", databasePort), "--disable-system", "--unixctl={dir}/ctl", "-vsyslog:off", "-vconsole:warn",
 		},
 	}
-	return errors.Join(f.start(ctx, n, server), f.start(ctx, n, daemon))
+	if err := f.start(ctx, n, server); err != nil {
+		return err
+	}
+	// The switch tries again only after a second if nobody listens.
+	err = f.until(ctx, "its database listens", func() error {
+		conn, refused := dial(n, databasePort)
+		if refused != nil {
+			return refused
+		}
+		return conn.Close()
+	})
+	if err != nil {
+		return err
+	}
+	return f.start(ctx, n, daemon)
 }
 
 // private keeps all that Open vSwitch's programs write in the process's folder.
