@@ -208,7 +208,7 @@ func (f *fabric) daemons(ctx context.Context, n *network.Node, mtu int) error {
 			f.programs.daemon, fmt.Sprintf("tcp:127.0.0.1:%d", databasePort), "--disable-system", "--unixctl={dir}/ctl", "-vsyslog:off", "-vconsole:warn",
 		},
 	}
-	if err := f.start(ctx, n, server); err != nil {
+	if err = f.start(ctx, n, server); err != nil {
 		return err
 	}
 	// The switch tries again only after a second if nobody listens.
