@@ -20,11 +20,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // get asks a server on a pod's own loopback.
 func (p *pod) get(ctx context.Context, url string) ([]byte, error) {
-	log := &ring{max: maxLogBytes}
+	log := sys.NewTail(sys.LogLimit)
 	r, err := p.exec(ctx, log, program, "pod", "get", url)
 	if err != nil {
 		return nil, err
@@ -32,7 +33,7 @@ func (p *pod) get(ctx context.Context, url string) ([]byte, error) {
 	body, err := io.ReadAll(r.out)
 	err = errors.Join(err, r.Stop(ctx))
 	if err != nil || len(body) == 0 {
-		return nil, &model.TargetError{What: "asking " + url + " in pod " + p.object, Why: strings.TrimSpace(fmt.Sprint(log.text(), " ", err))}
+		return nil, &model.TargetError{What: "asking " + url + " in pod " + p.object, Why: strings.TrimSpace(fmt.Sprint(log.Line(), " ", err))}
 	}
 	return body, nil
 }

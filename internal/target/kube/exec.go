@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +20,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/podside"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // pod is a live pod.
@@ -63,7 +62,7 @@ func (p *pod) Start(ctx context.Context, spec model.Process) (model.Running, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	log := &ring{max: maxLogBytes}
+	log := sys.NewTail(sys.LogLimit)
 	r, err := p.exec(ctx, log, program, "pod", "run")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
@@ -252,33 +251,3 @@ func (r *running) Stop(ctx context.Context) error {
 	<-r.done
 	return nil
 }
-
-// maxLogBytes is how much of a process's output is kept: its end.
-const maxLogBytes = 256 << 10
-
-// ring keeps the last max bytes written to it.
-type ring struct {
-	mu  sync.Mutex
-	max int
-	buf []byte
-}
-
-// Write keeps the end of what was written; it never fails.
-func (r *ring) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.buf = append(r.buf, b...)
-	if len(r.buf) > 2*r.max {
-		r.buf = append(r.buf[:0], r.buf[len(r.buf)-r.max:]...)
-	}
-	return len(b), nil
-}
-
-func (r *ring) bytes() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.buf[max(0, len(r.buf)-r.max):])
-}
-
-// text is what there is, in one line.
-func (r *ring) text() string { return strings.Join(strings.Fields(string(r.bytes())), " ") }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 var _ model.Mortal = (*pod)(nil)
@@ -103,7 +104,7 @@ func (v *started) kill(ctx context.Context) error {
 
 // signal sends one to the process, from within its pod.
 func (v *started) signal(ctx context.Context, name string) error {
-	log := &ring{max: maxLogBytes}
+	log := sys.NewTail(sys.LogLimit)
 	r, err := v.pod.exec(ctx, log, program, "pod", "signal", strconv.Itoa(v.running.pid), name)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func (v *started) signal(ctx context.Context, name string) error {
 	if err = r.Stop(ctx); err != nil {
 		return err
 	}
-	if said := log.text(); said != "" {
+	if said := log.Line(); said != "" {
 		return errors.New(said)
 	}
 	return nil

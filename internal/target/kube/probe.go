@@ -31,7 +31,7 @@ const pings = 9
 // listen starts the probe, checks that the image has this very program, and
 // compares the clocks.
 func (p *pod) listen(ctx context.Context) error {
-	log := &ring{max: maxLogBytes}
+	log := sys.NewTail(sys.LogLimit)
 	r, err := p.exec(ctx, log, program, "pod", "probe")
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (p *pod) listen(ctx context.Context) error {
 	if err = r.line(ctx, &p.hello); err != nil {
 		return &model.TargetError{
 			What: fmt.Sprintf("context %s: starting the program in pod %s", p.cluster.context, p.object),
-			Why:  strings.TrimSpace(err.Error() + " " + log.text()), Hint: "the image must be windtunnel's (make image); exec needs get and create on pods/exec",
+			Why:  strings.TrimSpace(err.Error() + " " + log.Line()), Hint: "the image must be windtunnel's (make image); exec needs get and create on pods/exec",
 			Lost: errors.Is(err, context.DeadlineExceeded),
 		}
 	}

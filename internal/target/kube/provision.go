@@ -17,6 +17,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/parallel"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // The roles of pods in a topology.
@@ -43,7 +44,7 @@ func (t *Target) provision(ctx context.Context, topology model.Topology, around 
 	}
 	s := &site{
 		target: t, topology: topology, around: around, places: places, trial: strconv.Itoa(t.next()),
-		pods: map[string]*pod{}, services: map[string]model.Service{}, logs: map[string]*ring{},
+		pods: map[string]*pod{}, services: map[string]model.Service{}, logs: map[string]*sys.Tail{},
 	}
 	for _, svc := range topology.Services {
 		s.services[svc.Name] = svc

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // site is a topology made of Kubernetes' pods.
@@ -32,7 +33,7 @@ type site struct {
 
 	mu       sync.Mutex
 	services map[string]model.Service
-	logs     map[string]*ring
+	logs     map[string]*sys.Tail
 	started  []*started // what faults can end
 	broken   string     // why the site is lost; empty: it is not known to be
 	closed   bool
@@ -80,7 +81,7 @@ func (s *site) Service(name string) (model.Service, error) {
 }
 
 // adopt keeps a process's log.
-func (s *site) adopt(name string, log *ring) {
+func (s *site) adopt(name string, log *sys.Tail) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.logs[name] = log
@@ -92,7 +93,7 @@ func (s *site) Logs() map[string][]byte {
 	defer s.mu.Unlock()
 	logs := map[string][]byte{}
 	for name, r := range s.logs {
-		logs[name] = r.bytes()
+		logs[name] = r.Bytes()
 	}
 	return logs
 }

@@ -204,7 +204,7 @@ func (t *Target) newSite(topology model.Topology) (*site, error) {
 	name := "s" + strconv.Itoa(t.sites)
 	t.mu.Unlock()
 	s := &site{
-		target: t, name: name, topology: topology, logs: map[string]*ring{},
+		target: t, name: name, topology: topology, logs: map[string]*sys.Tail{},
 		pods: map[string]*pod{}, services: map[string]model.Service{}, groups: map[string]*sys.Cgroup{},
 	}
 	var err error

@@ -5,14 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/sys"
@@ -71,7 +68,7 @@ func (p *pod) start(j job) (*running, error) {
 	if r.dir, err = s.writeFiles(j.Files); err != nil {
 		return nil, err
 	}
-	log := &ring{max: maxLogBytes}
+	log := sys.NewTail(sys.LogLimit)
 	cmd := sys.Command{
 		Argv: expand(j.Command, r.dir), Env: append([]string{searchPath}, expand(j.Env, r.dir)...),
 		Netns: p.ns, CPUs: s.cpus(j.Exclusive), Group: group, Output: log, Piped: j.Piped, Files: j.stdio,
@@ -83,7 +80,7 @@ func (p *pod) start(j job) (*running, error) {
 }
 
 // adopt makes a process the site's, to be ended with it.
-func (s *site) adopt(r *running, log *ring) error {
+func (s *site) adopt(r *running, log *sys.Tail) error {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
@@ -222,34 +219,4 @@ func (r *running) removeFiles() error {
 		return nil
 	}
 	return os.RemoveAll(r.dir)
-}
-
-// maxLogBytes is how much of a process's output is kept: its end.
-const maxLogBytes = 256 << 10
-
-// ring keeps the last max bytes written to it.
-type ring struct {
-	mu  sync.Mutex
-	max int
-	buf []byte
-}
-
-var _ io.Writer = (*ring)(nil)
-
-// Write keeps the end of what was written; it never fails.
-func (r *ring) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.buf = append(r.buf, b...)
-	if len(r.buf) > 2*r.max {
-		r.buf = append(r.buf[:0], r.buf[len(r.buf)-r.max:]...)
-	}
-	return len(b), nil
-}
-
-// Bytes is a copy of what is kept.
-func (r *ring) Bytes() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.buf[max(0, len(r.buf)-r.max):])
 }

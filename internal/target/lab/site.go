@@ -33,7 +33,7 @@ type site struct {
 	procs  []*running
 	groups map[string]*sys.Cgroup // by "pod/component"
 	limits model.ComponentLimits
-	logs   map[string]*ring
+	logs   map[string]*sys.Tail
 	serial int
 	closed bool
 

@@ -51,7 +51,7 @@ type links struct {
 
 	process *sys.Process // of the delay line; nil: none
 	group   *sys.Cgroup
-	log     *ring
+	log     *sys.Tail
 	mu      sync.Mutex // of client and changed
 	client  *wan.Client
 	changed map[int]model.Link // by index of ways: those that are not as planned
@@ -320,7 +320,7 @@ func (s *site) startDelayLine(lines []wan.Line) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	l.log = &ring{max: maxLogBytes}
+	l.log = sys.NewTail(sys.LogLimit)
 	l.process, err = sys.Start(sys.Command{
 		Argv: []string{self, DelayLine}, Env: []string{searchPath}, Netns: s.fabric, CPUs: s.cpus(false), Group: own.Unweighed(), Output: l.log, Piped: true,
 	})
