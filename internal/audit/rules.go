@@ -20,7 +20,7 @@ const (
 // Rules is the catalog of the rules for Windtunnel's own runs.
 func Rules() []Rule {
 	return []Rule{
-		trialFailed(), targetLost(), variantLeftOut(), notReady(), failingPrefix(), requestsFailed(), queueingDropped(), requestsBlocked(), rateMissed(),
+		trialFailed(), targetLost(), triedAgain(), variantLeftOut(), notReady(), failingPrefix(), requestsFailed(), queueingDropped(), requestsBlocked(), rateMissed(),
 		generatorLate(), generatorSaturated(), littlesLaw(), unexpectedResponder(), payloadChanged(),
 		tooFewSamples("p99", 0.99, "response.p99", "response.p99.9", "service.p99", "service.p99.9"),
 		tooFewSamples("p99.9", 0.999, "response.p99.9", "service.p99.9"),

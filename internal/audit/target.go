@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
@@ -41,6 +42,25 @@ func variantLeftOut() Rule {
 				all = append(all, Remark{k.Variant, "the variant was not run on this target", k.Variant + ": " + k.Reason})
 			}
 			return all
+		},
+	}
+}
+
+func triedAgain() Rule {
+	return TrialRule{
+		Name:   "hypervisor took too much",
+		Doc:    "A trial from which a hypervisor took more than a quarter of the CPUs' time measured the hypervisor: it is run again, whatever it showed, and the try from which the least was taken counts.",
+		Saved:  "SIDECAR (preemptible shared machines, nothing recorded)",
+		Advice: "figures of the trial are those of the least disturbed try; if it happens often, the host is not fit for measuring",
+		Check: func(_ Evidence, o *model.Outcome) *Doubt {
+			if len(o.Stolen) == 0 {
+				return nil
+			}
+			most := slices.Max(o.Stolen)
+			return &Doubt{
+				model.SeverityNote, most, "the hypervisor took so much CPU time that the trial was run again",
+				fmt.Sprintf("%d times; up to %.0f %% of all CPU time were stolen", len(o.Stolen), most*100),
+			}
 		},
 	}
 }

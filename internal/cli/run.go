@@ -299,7 +299,7 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions, at place) erro
 	runErr := a.serveLive(ctx, at, j.dir, watched.doing.say, func() (err error) {
 		end, err = runner.Run(ctx, runner.Settings{
 			Plan: j.plan, Target: at.target, App: theApp, Stack: a.stack, Driver: a.driver, Fault: a.fault, Witness: at.witness, Sink: w,
-			Finished: finished, Calibrated: calibrated, Frozen: frozen, Broken: broken, Stop: a.stopRule(j), Progress: watched, SampleEvery: sampleEvery,
+			Finished: finished, Calibrated: calibrated, Frozen: frozen, Broken: broken, Stop: a.stopRule(j), Progress: watched, Cores: at.host.Cores, SampleEvery: sampleEvery,
 		})
 		return err
 	})

@@ -46,6 +46,9 @@ type Settings struct {
 	// reason it returns is recorded. nil: all blocks are run.
 	Stop     func(outcomes []model.Outcome) (reason string, stop bool)
 	Progress Progress
+	// Cores are the host's CPUs, where it is seen how much of their time a
+	// hypervisor takes; 0: no trial is run again for that.
+	Cores int
 	// SampleEvery is the time between resource readings in the window.
 	SampleEvery time.Duration
 }
@@ -138,6 +141,7 @@ type run struct {
 	pending     []kept
 	done        int
 	total       int
+	again       int // trials that were begun again because CPU time was stolen
 }
 
 func indexes(outcomes []model.Outcome) map[int]bool {
@@ -185,7 +189,7 @@ type kept struct {
 
 func (r *run) one(ctx context.Context, t model.Trial) error {
 	r.Progress.Started(t, r.done, r.total)
-	outcome, files, err := r.attempt(ctx, t)
+	outcome, files, err := r.undisturbed(ctx, t)
 	if ctx.Err() != nil {
 		return fmt.Errorf("trial %d was interrupted and is not kept: %w", t.Index, context.Cause(ctx))
 	}
