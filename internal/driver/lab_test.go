@@ -108,6 +108,9 @@ func tools() map[string]toolTest {
 	}
 }
 
+// aborted is how a program that has found a fault in itself ends: by SIGABRT.
+const aborted = "ended with status 134"
+
 // Every tool that is here sends a load of a second in a lab, and what it says
 // is whole.
 func TestTools(t *testing.T) { //nolint:paralleltest // the tools would share a CPU
@@ -119,9 +122,19 @@ func TestTools(t *testing.T) { //nolint:paralleltest // the tools would share a 
 			site := labtest.Site(t, labtest.Topology(1))
 			backends := deploy(t, site)
 			var window model.Window
-			o, err := driver.Execute(t.Context(), r.driver, site, "server-0", driver.Job{
-				Load: l, Targets: backends, Host: "server", Warmup: time.Second,
-			}, func(w model.Window) { window = w })
+			var o driver.Outcome
+			var err error
+			for range 3 {
+				o, err = driver.Execute(t.Context(), r.driver, site, "server-0", driver.Job{
+					Load: l, Targets: backends, Host: "server", Warmup: time.Second,
+				}, func(w model.Window) { window = w })
+				// Now and then h2load 1.52 ends a timed run with a failed assertion of
+				// libev: no fault of the driver, which says so.
+				if err == nil || !strings.Contains(err.Error(), aborted) {
+					break
+				}
+				t.Log(err)
+			}
 			if err != nil {
 				for name, data := range o.Files {
 					t.Logf("%s:\n%.2000s", name, data)
