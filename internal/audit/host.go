@@ -2,8 +2,10 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -25,8 +27,8 @@ func cpuSpent() Rule {
 		Saved:   "none: the published study of failover had real regions; emulations put them all on one host",
 		Advice:  "lower the rate, or give the host more CPUs, before reading this as how the variant fails over",
 		Check: func(e Evidence, o *model.Outcome) *Doubt {
-			since, struck := onset(o)
-			if o.Load == nil || !struck {
+			since, struck := metric.Onset(o.Faults)
+			if o.Load == nil || !struck || slices.ContainsFunc(o.Faults, starves) {
 				return nil
 			}
 			spent := spentTime(e.Host, o, since)
@@ -42,19 +44,8 @@ func cpuSpent() Rule {
 	}
 }
 
-// onset is when the first harm was begun; not so: there is none, or the harm is
-// itself that CPU time is taken away.
-func onset(o *model.Outcome) (at int64, ok bool) {
-	for _, f := range o.Faults {
-		if f.Event.Fault.Kind == "cpu" {
-			return 0, false
-		}
-		if f.InjectStart != 0 && (!ok || f.InjectStart < at) {
-			at, ok = f.InjectStart, true
-		}
-	}
-	return at, ok
-}
+// starves says that a fault is itself that CPU time is taken away.
+func starves(f model.FaultRecord) bool { return f.Event.Fault.Kind == "cpu" }
 
 // spentTime is for how long the CPUs beside the generator's own were all in use,
 // from a moment on. What a hypervisor takes is not there to be used, either.

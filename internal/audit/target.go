@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
@@ -49,7 +50,7 @@ func variantLeftOut() Rule {
 func triedAgain() Rule {
 	return TrialRule{
 		Name:   "hypervisor took too much",
-		Doc:    "A trial from which a hypervisor took more than a quarter of the CPUs' time measured the hypervisor: it is run again, whatever it showed, and the try from which the least was taken counts.",
+		Doc:    fmt.Sprintf("A trial from which a hypervisor took more than %.0f %% of the CPUs' time measured the hypervisor: it is run again, whatever it showed, and the try from which the least was taken counts.", metric.StealLimit*100),
 		Saved:  "SIDECAR (preemptible shared machines, nothing recorded)",
 		Advice: "figures of the trial are those of the least disturbed try; if it happens often, the host is not fit for measuring",
 		Check: func(_ Evidence, o *model.Outcome) *Doubt {

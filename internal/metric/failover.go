@@ -82,6 +82,16 @@ func reached(at time.Duration) (float64, error) {
 	return at.Seconds(), nil
 }
 
+// Onset is when the first of the faults was begun; not so: none was.
+func Onset(faults []model.FaultRecord) (at int64, ok bool) {
+	for _, f := range faults {
+		if f.InjectStart != 0 && (!ok || f.InjectStart < at) {
+			at, ok = f.InjectStart, true
+		}
+	}
+	return at, ok
+}
+
 // faultOf says what of an outcome's faults a reading needs: several count as
 // one, from the first onset to the last heal.
 func faultOf(o *model.Outcome) (f FaultTimes, err error) {
@@ -92,13 +102,10 @@ func faultOf(o *model.Outcome) (f FaultTimes, err error) {
 		return f, fmt.Errorf("trial %d kept no trace", o.Trial.Index)
 	}
 	f.End = o.Window.Duration()
-	onset, healed, all := int64(0), int64(0), true
+	healed, all := int64(0), true
 	for _, r := range o.Faults {
 		if r.InjectStart == 0 {
 			return f, fmt.Errorf("fault %s of trial %d was not done", r.Event.Fault.Kind, o.Trial.Index)
-		}
-		if onset == 0 || r.InjectStart < onset {
-			onset = r.InjectStart
 		}
 		healed = max(healed, r.HealEnd)
 		all = all && r.Event.Heal != 0
@@ -108,6 +115,7 @@ func faultOf(o *model.Outcome) (f FaultTimes, err error) {
 			}
 		}
 	}
+	onset, _ := Onset(o.Faults)
 	f.Onset = time.Duration(onset - o.Window.Start)
 	if all {
 		f.Healed = time.Duration(healed - o.Window.Start)

@@ -9,12 +9,12 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 )
 
-// A trial from which a hypervisor took more of the CPUs' time than stolenShare
-// measured the hypervisor. It is run again, so often that it was begun
-// stolenTries times at most, and only while no more than a share stolenExtra of
-// the plan's trials have been run again: the run must end.
+// A trial from which a hypervisor took more of the CPUs' time than
+// metric.StealLimit measured the hypervisor. It is run again, so often that it
+// was begun stolenTries times at most. A run must end, so beyond the first few
+// tries only a share stolenExtra of the trials so far are run again: of those so
+// far, so that one bad phase does not use up what later ones will need.
 const (
-	stolenShare = 0.25
 	stolenTries = 3
 	stolenExtra = 0.10
 )
@@ -26,7 +26,7 @@ func (r *run) undisturbed(ctx context.Context, at model.Trial) (best model.Outco
 	best, files, err = r.attempt(ctx, at)
 	least := r.stolen(&best)
 	var others []float64
-	for !ends(ctx, err) && least > stolenShare && len(others)+1 < stolenTries && r.again < r.extra() {
+	for !ends(ctx, err) && least > metric.StealLimit && len(others)+1 < stolenTries && r.again < r.extra() {
 		r.again++
 		r.Progress.Step(at, fmt.Sprintf("the hypervisor took %.0f %% of the CPUs' time; beginning again", least*100))
 		outcome, produced, failure := r.attempt(ctx, at)
@@ -52,7 +52,7 @@ func (r *run) stolen(o *model.Outcome) float64 {
 	return metric.HostNoise(o, r.Cores).Steal
 }
 
-// extra is how many trials may be run again.
+// extra is how many tries there may have been by now beyond one a trial.
 func (r *run) extra() int {
-	return max(1, int(stolenExtra*float64(r.total)))
+	return stolenTries - 1 + int(stolenExtra*float64(r.done))
 }

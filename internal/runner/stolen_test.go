@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -60,7 +59,8 @@ func TestStolenTrialsAreRunAgain(t *testing.T) { //nolint:paralleltest // loads 
 		"nothing":              {nil, nil, 0},
 		"little":               {[]float64{0.2}, nil, 0},
 		"once":                 {[]float64{0.5, 0.1}, [][]float64{{0.5}}, 1},
-		"the second was worse": {[]float64{0.4, 0.6}, [][]float64{{0.6}}, 1}, // of few trials one may be run again
+		"the second was worse": {[]float64{0.4, 0.6, 0.5}, [][]float64{{0.6, 0.5}}, 2},
+		"always":               {[]float64{0.5, 0.4, 0.6, 0.7, 0.8}, [][]float64{{0.5, 0.6}}, 2}, // of few trials two may be run again
 	}
 	for name, tt := range tests { //nolint:paralleltest // as above
 		t.Run(name, func(t *testing.T) {
@@ -92,7 +92,6 @@ func TestStolenTrialsAreRunAgain(t *testing.T) { //nolint:paralleltest // loads 
 // The try that counts is the least disturbed, of at most three.
 func TestLeastStolenTryCounts(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
 	s, tg, sk := settings(t)
-	s.Plan.Trials = slices.Concat(s.Plan.Trials, s.Plan.Trials)[:20] // of which two may be run again
 	r := &robbed{target: tg, shares: []float64{0.5, 0.3, 0.4, 0.9}}
 	s.Target, s.Cores = r, cores
 	if _, err := Run(t.Context(), s); err != nil {
