@@ -13,7 +13,7 @@ import (
 // line for each device, address, route, rule and queue, sorted: two lists
 // differ where the namespaces do. Firewall tables are package nft's to tell.
 func Describe() ([]string, error) {
-	links, err := netlink.LinkList()
+	links, err := dump(netlink.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing devices: %w", err)
 	}
@@ -29,14 +29,16 @@ func Describe() ([]string, error) {
 		lines = append(lines, of...)
 	}
 	const allTables = 0
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: allTables}, netlink.RT_FILTER_TABLE)
+	routes, err := dump(func() ([]netlink.Route, error) {
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: allTables}, netlink.RT_FILTER_TABLE)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing routes: %w", err)
 	}
 	for _, r := range routes {
 		lines = append(lines, "route "+r.String())
 	}
-	rules, err := netlink.RuleList(netlink.FAMILY_V4)
+	rules, err := dump(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("listing routing rules: %w", err)
 	}
@@ -63,14 +65,14 @@ func describeLink(l netlink.Link) ([]string, error) {
 	xdp := a.Xdp != nil && a.Xdp.Attached
 	flags := a.Flags &^ net.FlagRunning // says what the kernel has noticed so far, not what is configured
 	lines := []string{fmt.Sprintf("device %s (%s) MTU %d master %d %s MAC %s XDP %t", a.Name, l.Type(), a.MTU, a.MasterIndex, flags, a.HardwareAddr, xdp)}
-	addrs, err := netlink.AddrList(l, netlink.FAMILY_V4)
+	addrs, err := dump(func() ([]netlink.Addr, error) { return netlink.AddrList(l, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses of %s: %w", a.Name, err)
 	}
 	for _, addr := range addrs {
 		lines = append(lines, "address "+addr.IPNet.String()+" on "+a.Name)
 	}
-	neighbours, err := netlink.NeighList(a.Index, netlink.FAMILY_V4)
+	neighbours, err := dump(func() ([]netlink.Neigh, error) { return netlink.NeighList(a.Index, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("listing neighbours on %s: %w", a.Name, err)
 	}
@@ -82,7 +84,7 @@ func describeLink(l netlink.Link) ([]string, error) {
 	if value, failure := ReadFile("/proc/sys/net/ipv4/conf/" + a.Name + "/proxy_arp"); failure == nil {
 		lines = append(lines, fmt.Sprintf("sysctl proxy_arp of %s = %s", a.Name, strings.TrimSpace(string(value))))
 	}
-	qdiscs, err := netlink.QdiscList(l)
+	qdiscs, err := dump(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
 	if err != nil {
 		return nil, fmt.Errorf("listing queues of %s: %w", a.Name, err)
 	}

@@ -169,7 +169,7 @@ func (n *Net) Delete(name string) error {
 
 // Links lists the names of the devices.
 func (n *Net) Links() ([]string, error) {
-	links, err := n.h.LinkList()
+	links, err := dump(n.h.LinkList)
 	if err != nil {
 		return nil, fmt.Errorf("listing devices: %w", err)
 	}

@@ -102,7 +102,7 @@ func (n *Net) Addrs(device string) ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := n.h.AddrList(l, netlink.FAMILY_V4)
+	found, err := dump(func() ([]netlink.Addr, error) { return n.h.AddrList(l, netlink.FAMILY_V4) })
 	if err != nil {
 		return nil, fmt.Errorf("listing addresses of %s: %w", device, err)
 	}

@@ -214,7 +214,9 @@ func (n *Net) DeleteRoute(r RouteVia) error {
 
 // RouteTo reads the route of exactly that destination back.
 func (n *Net) RouteTo(to netip.Prefix) (device string, via netip.Addr, mtu int, err error) {
-	found, err := n.h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: ipNet(to)}, netlink.RT_FILTER_DST)
+	found, err := dump(func() ([]netlink.Route, error) {
+		return n.h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Dst: ipNet(to)}, netlink.RT_FILTER_DST)
+	})
 	if err != nil {
 		return "", via, 0, fmt.Errorf("reading the route to %s: %w", to, err)
 	}
@@ -235,7 +237,9 @@ const RoutesOfBIRD = unix.RTPROT_BIRD
 
 // by are the routes of the main table that a program has made.
 func (n *Net) by(protocol int) ([]netlink.Route, error) {
-	found, err := n.h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: netlink.RouteProtocol(protocol)}, netlink.RT_FILTER_PROTOCOL)
+	found, err := dump(func() ([]netlink.Route, error) {
+		return n.h.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Protocol: netlink.RouteProtocol(protocol)}, netlink.RT_FILTER_PROTOCOL)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("listing routes: %w", err)
 	}
