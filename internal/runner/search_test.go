@@ -330,7 +330,7 @@ func TestTwoGenerators(t *testing.T) { //nolint:paralleltest // loads at a time 
 		t.Fatal(err)
 	}
 	o := sk.outcomes[0]
-	if o.Failure != nil || o.Load.Due != 10 || o.Load.Succeeded != 10 || o.Load.Connections != 3 || o.Load.Workers != 2 || o.Load.Rate != 200 {
+	if o.Failure != nil || o.Load.Due != 10 || o.Load.Succeeded+o.Load.Unsent != 10 || o.Load.Connections != 3 || o.Load.Workers != 2 || o.Load.Rate != 200 {
 		t.Errorf("%+v, %+v", o.Failure, o.Load)
 	}
 }
