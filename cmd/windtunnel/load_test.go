@@ -60,6 +60,23 @@ func blocks(t *testing.T, doc, kind string) []string {
 	return all
 }
 
+// shell runs a command of the documentation, and again where the host stalled
+// for so much of it that requests went unsent: thresholds are rightly missed then.
+func shell(t *testing.T, dir, bin, command string) (out []byte, err error) {
+	t.Helper()
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		sh := exec.CommandContext(ctx, "sh", "-c", command)
+		sh.Dir, sh.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"))
+		out, err = sh.CombinedOutput()
+		cancel()
+		if err == nil || !strings.Contains(string(out), " unsent") {
+			break
+		}
+	}
+	return out, err
+}
+
 // Every command of docs/load.md works. They run against a server on a free port,
 // each for a short time.
 func TestLoadDocumentation(t *testing.T) {
@@ -78,13 +95,9 @@ func TestLoadDocumentation(t *testing.T) {
 				n++
 				command = regexp.MustCompile(` --duration \S+`).ReplaceAllString(command, "") + " --duration 200ms"
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			sh := exec.CommandContext(ctx, "sh", "-c", command)
-			sh.Dir, sh.Env = dir, append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"))
-			if out, err := sh.CombinedOutput(); err != nil {
+			if out, err := shell(t, dir, bin, command); err != nil {
 				t.Errorf("%s: %v\n%s", command, err, out)
 			}
-			cancel()
 		}
 	}
 	if n < 15 {
@@ -169,7 +182,7 @@ func TestLoadOverTLS(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{"load", server.URL, "--rate", "100", "--duration", "200ms", "-c", "2"}, tt.flags...)
+			args := append([]string{"load", server.URL, "--rate", "100", "--duration", "200ms", "-c", "20"}, tt.flags...)
 			cmd := exec.CommandContext(t.Context(), bin, args...)
 			out, _ := cmd.CombinedOutput() // the code is judged below
 			if cmd.ProcessState.ExitCode() != tt.code || !strings.Contains(string(out), tt.want) {

@@ -61,8 +61,12 @@ func TestFaultsAreDoneAndUndone(t *testing.T) { //nolint:paralleltest // loads a
 				t.Errorf("asked for at %d: %+v", at, f)
 			}
 		}
-		if trace := o.Load.Trace; trace == nil || len(trace.Due) != int(o.Load.Due) || trace.Failure(0) != "" || trace.Missing != 0 {
-			t.Errorf("%d requests, trace %+v", o.Load.Due, trace)
+		trace := o.Load.Trace
+		if trace == nil || len(trace.Due) != int(o.Load.Due) || trace.Missing != 0 {
+			t.Fatalf("%d requests, trace %+v", o.Load.Due, trace)
+		}
+		if why := trace.Failure(0); why != "" && why != model.CauseUnsent { // a host may stall for all of so short a load
+			t.Errorf("the first request: %s", why)
 		}
 	}
 }
