@@ -47,7 +47,19 @@ type outcome struct {
 // eof, nothing.
 func parse(tb testing.TB, method, text string, eof bool, splits ...int) outcome {
 	tb.Helper()
+	return parseOn(newSession(tb, load.HTTPRequest{Method: method}), text, eof, splits...)
+}
+
+// parseAfter is parse on a session that another answer was parsed on before, in
+// pieces that end at the same places.
+func parseAfter(tb testing.TB, before, method, text string, eof bool, splits ...int) outcome {
+	tb.Helper()
 	s := newSession(tb, load.HTTPRequest{Method: method})
+	parseOn(s, before, true)
+	return parseOn(s, text, eof, splits...)
+}
+
+func parseOn(s load.Session, text string, eof bool, splits ...int) outcome {
 	s.Begin(s.Open(nil), 7)
 	var o outcome
 	at := 0
@@ -153,6 +165,11 @@ func TestFeed(t *testing.T) {
 			if diff := cmp.Diff(whole, parse(t, tt.method, tt.text, tt.eof, every...)); diff != "" {
 				t.Fatalf("byte by byte (-whole +bytes):\n%s", diff)
 			}
+			for before, other := range tests {
+				if diff := cmp.Diff(whole, parseAfter(t, other.text, tt.method, tt.text, tt.eof)); diff != "" {
+					t.Fatalf("after %q (-alone +after):\n%s", before, diff)
+				}
+			}
 		})
 	}
 }
@@ -171,6 +188,14 @@ func FuzzFeed(f *testing.F) {
 		whole := parse(t, method, text, true)
 		if diff := cmp.Diff(whole, parse(t, method, text, true, one, two)); diff != "" {
 			t.Errorf("split at %d and %d (-whole +split):\n%s", one, two, diff)
+		}
+		for _, before := range []string{text, text[:one], text[two:]} {
+			if diff := cmp.Diff(whole, parseAfter(t, before, method, text, true)); diff != "" {
+				t.Errorf("after %q (-alone +after):\n%s", before, diff)
+			}
+			if diff := cmp.Diff(whole, parseAfter(t, before, method, text, true, one, two)); diff != "" {
+				t.Errorf("split at %d and %d, after %q (-alone +after):\n%s", one, two, before, diff)
+			}
 		}
 	})
 }
@@ -232,18 +257,18 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun panics in parallel tests
-	for name, text := range map[string]string{
-		"length":  "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-windtunnel-identity: server-0\r\n\r\nhello",
-		"chunked": "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nx-windtunnel-identity: server-0\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-	} {
+	length := []byte("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx-windtunnel-identity: server-0\r\n\r\nhello")
+	chunked := []byte("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nx-windtunnel-identity: server-0\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+	for name, texts := range map[string][][]byte{"length": {length}, "chunked": {chunked}, "by turns": {length, chunked}} {
 		s := newSession(t, load.HTTPRequest{})
 		out, got := make([]byte, 0, 256), make([]load.Answer, 0, 4)
-		b := []byte(text)
 		n := testing.AllocsPerRun(100, func() {
-			out = s.Begin(out[:0], 1)
-			var err error
-			if got, err = s.Feed(b, got[:0]); err != nil || len(got) != 1 {
-				t.Fatal(err, got)
+			for _, b := range texts {
+				out = s.Begin(out[:0], 1)
+				var err error
+				if got, err = s.Feed(b, got[:0]); err != nil || len(got) != 1 {
+					t.Fatal(err, got)
+				}
 			}
 		})
 		if n != 0 {
@@ -255,7 +280,7 @@ func TestNoAllocations(t *testing.T) { //nolint:paralleltest // AllocsPerRun pan
 func BenchmarkFeed(b *testing.B) {
 	header := "HTTP/1.1 200 OK\r\nServer: nginx/1.26.3\r\nDate: Sat, 21 Nov 2026 02:31:42 GMT\r\nContent-Type: text/html\r\nLast-Modified: Sat, 21 Nov 2026 02:31:42 GMT\r\nConnection: keep-alive\r\nETag: \"65e9\"\r\nAccept-Ranges: bytes\r\n"
 	for _, size := range []int{25, 64 << 10} {
-		b.Run(strconv.Itoa(size), func(b *testing.B) {
+		b.Run(strconv.Itoa(size), func(b *testing.B) { // the same header each time
 			s := newSession(b, load.HTTPRequest{})
 			text := []byte(header + "Content-Length: " + strconv.Itoa(size) + "\r\n\r\n" + strings.Repeat("x", size))
 			out, got := make([]byte, 0, 256), make([]load.Answer, 0, 4)

@@ -39,10 +39,13 @@ type session struct {
 	before, after []byte
 
 	stage     stage
+	fresh     bool   // nothing of this answer has come; kept is still the last one's
 	kept      []byte // the header so far; in later stages followed by a line
+	whole     int    // the length of the header in kept, if that is a final one to its end
 	lineAt    int    // where in kept the present line begins
 	spent     int    // bytes of all header and trailer lines
 	left      int64  // bytes still to come of the body or chunk
+	code      int    // the status
 	length    int64  // content-length; -1: not given
 	chunked   bool
 	coded     bool // another transfer coding: only the close ends the body
@@ -93,8 +96,22 @@ func (s *session) BeginNumbered(dst []byte, id uint32, number uint64) []byte {
 
 // expect makes ready for a status line.
 func (s *session) expect() {
-	s.stage, s.kept, s.lineAt = statusLine, s.kept[:0], 0
+	s.stage, s.fresh = statusLine, true
+}
+
+// repeated says whether b begins with the header of the answer before: servers
+// say the same again and again, and what that means is known already. If not,
+// the session is made ready for another header.
+func (s *session) repeated(b []byte) bool {
+	s.fresh = false
+	if s.whole > 0 && bytes.HasPrefix(b, s.kept[:s.whole]) {
+		s.kept = s.kept[:s.whole]
+		s.spent += s.whole
+		return true
+	}
+	s.kept, s.lineAt, s.whole = s.kept[:0], 0, 0
 	s.length, s.chunked, s.coded, s.identity, s.path = -1, false, false, [2]int{}, [2]int{}
+	return false
 }
 
 // Feed parses received bytes.
@@ -139,7 +156,11 @@ func (s *session) step(b []byte) (n int, done bool, err error) {
 			s.stage, s.lineAt = chunkEnd, len(s.kept)
 		}
 		return n, false, nil
-	case statusLine, headerLine, chunkLine, chunkEnd, trailerLine:
+	case statusLine:
+		if s.fresh && s.repeated(b) {
+			return s.whole, s.content(), nil
+		}
+	case headerLine, chunkLine, chunkEnd, trailerLine:
 	}
 	n, whole, err := s.collect(b)
 	if err != nil || !whole {
@@ -231,7 +252,7 @@ func (s *session) status(line []byte) error {
 		return errGarbage
 	}
 	s.keepAlive = line[7] == '1'
-	s.answer.Status = int(status)
+	s.code = int(status)
 	return nil
 }
 
@@ -279,32 +300,38 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// headerEnd decides what follows the header.
+// headerEnd ends a header: an interim one, or that of the answer.
 func (s *session) headerEnd() (done bool, err error) {
-	a := &s.answer
-	if a.Status < 200 {
-		if a.Status == 101 {
-			return false, errGarbage // nobody asked to switch protocols
-		}
+	if s.code == 101 {
+		return false, errGarbage // nobody asked to switch protocols
+	}
+	if s.code < 200 {
 		s.expect()
 		return false, nil
 	}
-	a.HeaderBytes, s.lineAt = int64(len(s.kept)), len(s.kept)
-	if a.Status >= 400 {
+	s.whole = len(s.kept)
+	return s.content(), nil
+}
+
+// content decides what follows the answer's header; done says that nothing does.
+func (s *session) content() (done bool) {
+	a := &s.answer
+	a.Status, a.HeaderBytes, s.lineAt = s.code, int64(s.whole), s.whole
+	if s.code >= 400 {
 		a.Failure = model.CauseStatus
 	}
 	switch {
-	case s.head || a.Status == 204 || a.Status == 304:
-		return true, nil
+	case s.head || s.code == 204 || s.code == 304:
+		return true
 	case s.chunked:
 		s.stage = chunkLine
 	case s.length >= 0 && !s.coded:
 		s.stage, s.left = body, s.length
-		return s.length == 0, nil
+		return s.length == 0
 	default:
 		s.stage, a.Close = untilClose, true
 	}
-	return false, nil
+	return false
 }
 
 // chunkSize reads "1a2b[;extension]".
