@@ -17,12 +17,16 @@ const (
 	prSetTimerSlack = 29
 )
 
-func rawRead(fd int, b []byte) (int, syscall.Errno) { return transfer(syscall.SYS_READ, fd, b) }
+// rawRead and rawWrite go straight to the socket: read and write would first go
+// through what the kernel does for files.
+func rawRead(fd int, b []byte) (int, syscall.Errno) { return transfer(syscall.SYS_RECVFROM, fd, b, 0) }
 
-func rawWrite(fd int, b []byte) (int, syscall.Errno) { return transfer(syscall.SYS_WRITE, fd, b) }
+func rawWrite(fd int, b []byte) (int, syscall.Errno) {
+	return transfer(syscall.SYS_SENDTO, fd, b, syscall.MSG_NOSIGNAL)
+}
 
-func transfer(call uintptr, fd int, b []byte) (int, syscall.Errno) {
-	n, _, errno := syscall.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b))) //nolint:gosec // G103: the kernel keeps to the slice, during the call
+func transfer(call uintptr, fd int, b []byte, flags uintptr) (int, syscall.Errno) {
+	n, _, errno := syscall.RawSyscall6(call, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags, 0, 0) //nolint:gosec // G103: the kernel keeps to the slice, during the call
 	return int(n), errno
 }
 
