@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -23,8 +24,11 @@ type budget struct {
 type verdict string
 
 const (
-	held        verdict = "ok"
-	missed      verdict = "MISSED"
+	held   verdict = "ok"
+	missed verdict = "MISSED"
+	// undecided: the median misses the budget, but rounds differ so much that as
+	// many would miss it by chance where the budget just holds.
+	undecided   verdict = "undecided"
 	notMeasured verdict = "not measured"
 )
 
@@ -32,6 +36,7 @@ const (
 type line struct {
 	budget
 	own, other, quotient string
+	rounds               string // in how many of them it held
 	verdict              verdict
 	why                  string // why it was not measured
 	absent               bool   // for want of a peer's program, or of an idle core
@@ -111,16 +116,50 @@ func (b budget) judge(f *figures, missing []string) line {
 	if len(own) == 0 {
 		l.absent, l.why = false, f.failed[figure{part: b.ours.part, tool: ours}]
 	}
-	m := median(judged)
-	switch {
-	case len(judged) == 0:
-		l.verdict = notMeasured
-	case b.atLeast && m >= b.limit || !b.atLeast && m <= b.limit:
-		l.verdict = held
-	default:
-		l.verdict = missed
-	}
+	l.verdict, l.rounds = b.rule(judged)
 	return l
+}
+
+// chance is the probability that a verdict "missed" is wrong, at most, where
+// there are rounds enough to say so.
+const chance = 0.05
+
+// rule is the verdict on the rounds: by their median and, if that misses the
+// budget, by the sign test of whether it does so by chance. So few rounds that
+// the test could never tell are judged by the median alone.
+func (b budget) rule(judged []float64) (v verdict, rounds string) {
+	holds := func(v float64) bool { return b.atLeast && v >= b.limit || !b.atLeast && v <= b.limit }
+	n, misses := len(judged), 0
+	for _, v := range judged {
+		if !holds(v) {
+			misses++
+		}
+	}
+	if n > 1 {
+		rounds = fmt.Sprintf("%d of %d rounds", n-misses, n)
+	}
+	switch {
+	case n == 0:
+		return notMeasured, rounds
+	case holds(median(judged)):
+		return held, rounds
+	case atLeastHeads(n, n) <= chance && atLeastHeads(misses, n) > chance:
+		return undecided, rounds
+	}
+	return missed, rounds
+}
+
+// atLeastHeads is the probability of that many heads, or more, in n tosses of a
+// fair coin.
+func atLeastHeads(heads, n int) float64 {
+	p, choose := 0.0, 1.0 // n over k
+	for k := range n + 1 {
+		if k >= heads {
+			p += choose
+		}
+		choose *= float64(n-k) / float64(k+1)
+	}
+	return p / math.Exp2(float64(n))
 }
 
 // demand is the budget in words.

@@ -95,6 +95,31 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestMissesByChance(t *testing.T) {
+	t.Parallel()
+	b := budget{limit: 1}
+	for _, tt := range []struct {
+		hold, miss int
+		want       verdict
+		rounds     string
+	}{
+		{0, 0, notMeasured, ""},
+		{0, 1, missed, ""},
+		{1, 2, missed, "1 of 3 rounds"}, // too few for the test
+		{0, 4, missed, "0 of 4 rounds"},
+		{0, 5, missed, "0 of 5 rounds"},
+		{1, 4, undecided, "1 of 5 rounds"},
+		{2, 3, undecided, "2 of 5 rounds"},
+		{3, 2, held, "3 of 5 rounds"},
+		{1, 8, missed, "1 of 9 rounds"},
+		{2, 7, undecided, "2 of 9 rounds"},
+	} {
+		if v, rounds := b.rule(slices.Concat(slices.Repeat([]float64{1}, tt.hold), slices.Repeat([]float64{1.1}, tt.miss))); v != tt.want || rounds != tt.rounds {
+			t.Errorf("%d rounds hold, %d miss: %s, %q", tt.hold, tt.miss, v, rounds)
+		}
+	}
+}
+
 func TestHistogramBudget(t *testing.T) {
 	t.Parallel()
 	if got := histogramError(); got <= 0 || got > maxHistogramError {

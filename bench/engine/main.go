@@ -47,7 +47,8 @@ type options struct {
 	parts, peers string
 	dirs         string
 	seed         uint64
-	require      bool
+	strict       bool
+	rest         time.Duration
 	program      string
 	congestion   string
 	out          string
@@ -56,13 +57,14 @@ type options struct {
 func parse(args []string, errs io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("engine", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.IntVar(&o.rounds, "rounds", 3, "how often each tool is measured in each part")
+	f.IntVar(&o.rounds, "rounds", 5, "how often each tool is measured in each part; below five, medians alone judge")
 	f.DurationVar(&o.window, "duration", 3*time.Second, "the measured window of each run")
 	f.StringVar(&o.parts, "parts", "", "only these parts, separated by commas: fast, nginx, open1k, open10k, stall, grpc, gogrpc, tcp, udp, ping, agree")
 	f.StringVar(&o.peers, "peers", "", "only these peers, separated by commas")
 	f.StringVar(&o.dirs, "peers-dir", ".tools/peers", "folders to look for peers in before the search path, separated by colons")
 	f.Uint64Var(&o.seed, "seed", 1, "of the random order within rounds")
-	f.BoolVar(&o.require, "require-peers", false, "fail also where a budget could not be judged because a peer was not found")
+	f.BoolVar(&o.strict, "strict", false, "fail also where a budget could not be judged: a peer was not found, the core was not idle, the rounds differ too much")
+	f.DurationVar(&o.rest, "rest", time.Second, "before each run, without which some hypervisors take more and more")
 	f.StringVar(&o.program, "windtunnel", "bin/windtunnel", "our own program")
 	f.StringVar(&o.congestion, "congestion", "", "TCP's congestion control in the bed, such as reno; the host's where none is named")
 	f.StringVar(&o.out, "out", "", "file to write the document to, such as docs/engine.md")
@@ -138,7 +140,7 @@ func bench(ctx context.Context, o options, target *lab.Target, out, progress io.
 			return exitFailed, fmt.Errorf("writing the document: %w", err)
 		}
 	}
-	if r.failed(o.require) {
+	if r.failed(o.strict) {
 		return exitMissed, nil
 	}
 	return exitOK, nil
@@ -156,7 +158,7 @@ func (o options) measure(ctx context.Context, trials []trial, f *figures, progre
 		random.Shuffle(len(trials), func(i, k int) { trials[i], trials[k] = trials[k], trials[i] })
 		for i, t := range trials {
 			_, _ = fmt.Fprintf(progress, "round %d of %d, %d of %d: %s, %s\n", round+1, o.rounds, i+1, len(trials), t.part, t.tool) // progress may be lost
-			got, err := f.undisturbed(ctx, t)
+			got, err := f.undisturbed(ctx, t, o.rest)
 			if err != nil {
 				f.failed[figure{part: t.part, tool: t.tool}] = err.Error()
 				_, _ = fmt.Fprintf(progress, "  failed: %v\n", err) // as above

@@ -32,11 +32,11 @@ func newReport(o options, host model.Host, all []*tool, f *figures, missing []st
 	return r
 }
 
-// failed says whether a budget was missed, or could not be judged for another
-// reason than a peer that was not found; with strict, for that reason too.
+// failed says whether a budget was missed, or could not be judged for want of
+// figures; with strict, for any reason.
 func (r *report) failed(strict bool) bool {
 	return slices.ContainsFunc(r.lines, func(l line) bool {
-		return l.verdict == missed || l.verdict == notMeasured && (strict || !l.absent)
+		return l.verdict == missed || l.verdict == notMeasured && !l.absent || strict && l.verdict != held
 	}) || histogramError() > maxHistogramError || !mergesExactly()
 }
 
@@ -157,10 +157,10 @@ func (r *report) writeMachine(b *strings.Builder) {
 }
 
 func (r *report) writeBudgets(b *strings.Builder) {
-	b.WriteString("## Budgets\n\n| what | ours | peer | ratio | budget | |\n|---|---|---|---|---|---|\n")
+	b.WriteString("## Budgets\n\n| what | ours | peer | ratio | budget | holds in | |\n|---|---|---|---|---|---|---|\n")
 	var why []string
 	for _, l := range r.lines {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", l.what, l.own, l.other, l.quotient, l.demand(), l.verdict)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", l.what, l.own, l.other, l.quotient, l.demand(), cmp.Or(l.rounds, "-"), l.verdict)
 		if l.verdict == notMeasured && l.why != "" {
 			why = append(why, l.why)
 		}
@@ -172,10 +172,10 @@ func (r *report) writeBudgets(b *strings.Builder) {
 		return missed
 	}
 	worst := histogramError()
-	fmt.Fprintf(b, "| Histogram: largest relative error from 1 us to 1 h | %s | - | - | <= %s | %s |\n",
+	fmt.Fprintf(b, "| Histogram: largest relative error from 1 us to 1 h | %s | - | - | <= %s | - | %s |\n",
 		perMille(worst), perMille(maxHistogramError), judged(worst <= maxHistogramError))
-	fmt.Fprintf(b, "| Histogram: merge of parts equals the whole | - | - | - | exact | %s |\n", judged(mergesExactly()))
-	b.WriteString("| Allocations per request | by tests of `internal/load` and its protocols, which `make bench-engine` runs first | - | - | 0 | ok |\n\n")
+	fmt.Fprintf(b, "| Histogram: merge of parts equals the whole | - | - | - | exact | - | %s |\n", judged(mergesExactly()))
+	b.WriteString("| Allocations per request | by tests of `internal/load` and its protocols, which `make bench-engine` runs first | - | - | 0 | - | ok |\n\n")
 	for _, w := range slices.Compact(slices.Sorted(slices.Values(why))) {
 		fmt.Fprintf(b, "Not measured: %s\n\n", strings.ReplaceAll(w, "\n", " "))
 	}
