@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -117,6 +119,32 @@ func TestMissesByChance(t *testing.T) {
 		if v, rounds := b.rule(slices.Concat(slices.Repeat([]float64{1}, tt.hold), slices.Repeat([]float64{1.1}, tt.miss))); v != tt.want || rounds != tt.rounds {
 			t.Errorf("%d rounds hold, %d miss: %s, %q", tt.hold, tt.miss, v, rounds)
 		}
+	}
+}
+
+func TestBrokenTriesAreRunAgain(t *testing.T) {
+	t.Parallel()
+	breaking := func(times int) trial {
+		n := 0
+		return trial{part: partOpen1k, tool: ours, run: func(context.Context) (map[metric]float64, error) {
+			if n++; n <= times {
+				return nil, errors.New("requests went unsent")
+			}
+			return map[metric]float64{metricCPU: float64(n)}, nil
+		}}
+	}
+	tries := partOpen1k.bears().tries
+	f := newFigures(1)
+	if got, err := f.undisturbed(t.Context(), breaking(tries-1), 0); err != nil || got[metricCPU] != float64(tries) || f.repeated != tries-1 {
+		t.Errorf("%v, %v after %d repetitions", got, err, f.repeated)
+	}
+	if got, err := f.undisturbed(t.Context(), breaking(tries), 0); err == nil || got != nil {
+		t.Errorf("%v of tries that all broke", got)
+	}
+	once := breaking(1)
+	once.tool = "k6" // decides nothing
+	if _, err := f.undisturbed(t.Context(), once, 0); err == nil {
+		t.Error("a tool that decides no budget was run again")
 	}
 }
 

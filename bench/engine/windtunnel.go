@@ -60,7 +60,7 @@ func readWindtunnel(out []byte) (l latency, err error) {
 	}
 	const most = 0.01 // that a busy machine may leave unsent at the end; its response times are then still those of the rest
 	if r.Succeeded == 0 || float64(r.Due-r.Succeeded) > most*float64(r.Due) {
-		return l, fmt.Errorf("of %d requests, %d have succeeded", r.Due, r.Succeeded)
+		return l, fmt.Errorf("of %d requests, %d were sent and %d have succeeded", r.Due, r.Sent, r.Succeeded)
 	}
 	in := func(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 	l = latency{
