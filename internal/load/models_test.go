@@ -63,7 +63,7 @@ func TestThinkTime(t *testing.T) { //nolint:paralleltest // loads at a time shar
 	for name, p := range map[string]model.Pattern{"fixed": {}, "random": {Poisson: true}} {
 		l := closed(20, 500*time.Millisecond)
 		l.Think, l.Pattern = 20*time.Millisecond, p
-		r := run(t, job(l, serve(t, says(okAnswer))))
+		r, _ := calm(t, job(l, serve(t, says(okAnswer))))
 		// 20 users who each take 20 ms and a little: at most 500 requests.
 		if r.FailedTotal() > 0 || r.Succeeded < 300 || r.Succeeded > 570 {
 			t.Errorf("%s: %d requests succeeded, %v failed, want some less than 500", name, r.Succeeded, r.Failed)
