@@ -107,7 +107,7 @@ func TestPeerMayCloseIdleConnections(t *testing.T) { //nolint:paralleltest // lo
 	// Each connection is closed in good order after its answer: without a
 	// header that says so, and between two requests.
 	r := run(t, job(open(100, 40, 400*time.Millisecond), serve(t, once(okAnswer))))
-	if r.Succeeded+r.Unsent != 40 || uint64(r.Sockets) < r.Succeeded {
+	if r.Succeeded+r.Unsent != 40 || r.Sockets < r.Succeeded {
 		t.Errorf("succeeded %d of 40 over %d sockets; failed %v", r.Succeeded, r.Sockets, r.Failed)
 	}
 }

@@ -66,7 +66,7 @@ func TestConnectIsPartOfTheRequest(t *testing.T) { //nolint:paralleltest // as a
 	r := loading(t, newTCP, `{"mode": "connect"}`, serving(t), func(j *load.Job) {
 		j.Load.Arrival, j.Load.Rate = model.ArrivalOpen, 100
 	})
-	if r.Succeeded+r.Unsent != 30 || uint64(r.Sockets) != 10+r.Succeeded {
+	if r.Succeeded+r.Unsent != 30 || r.Sockets != 10+r.Succeeded {
 		t.Errorf("%d succeeded of 30, over %d sockets of 40 with the warm-up; failed %v", r.Succeeded, r.Sockets, r.Failed)
 	}
 }
