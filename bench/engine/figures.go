@@ -108,11 +108,11 @@ func (t trial) judged() bool {
 	})
 }
 
-// undisturbed runs a trial until little time was stolen from it, or its tries
-// are used up; the try with the least counts. The rule is the same for all
-// tools that decide a budget, and looks at nothing that they do; the others are
-// not run again. Before each try the machine rests: hypervisors take more from
-// who has just used much.
+// undisturbed runs a trial until it did not break and little time was stolen
+// from it, or its tries are used up; of those that did not break, the try with
+// the least counts. The rule is the same for all tools that decide a budget, and
+// looks at nothing else that they do; the others are not run again. Before each
+// try the machine rests: hypervisors take more from who has just used much.
 func (f *figures) undisturbed(ctx context.Context, t trial, rest time.Duration) (best map[metric]float64, err error) {
 	least, limit := math.Inf(1), t.part.bears()
 	if !t.judged() {

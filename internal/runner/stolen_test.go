@@ -50,6 +50,11 @@ func (f thief) Sample(_ context.Context, dst []model.Reading) ([]model.Reading, 
 	return append(dst, model.Reading{At: now, Subject: model.SubjectHost, Metric: model.SampleSteal, Value: float64(f) * cores * time.Duration(now).Seconds()}), err
 }
 
+// near compares shares that were sampled.
+func near() cmp.Option {
+	return cmp.Comparer(func(a, b float64) bool { return max(a-b, b-a) < 0.05 })
+}
+
 func TestStolenTrialsAreRunAgain(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
 	tests := map[string]struct {
 		shares []float64
@@ -78,8 +83,7 @@ func TestStolenTrialsAreRunAgain(t *testing.T) { //nolint:paralleltest // loads 
 					stolen = append(stolen, o.Stolen)
 				}
 			}
-			near := cmp.Comparer(func(a, b float64) bool { return max(a-b, b-a) < 0.05 })
-			if diff := cmp.Diff(tt.stolen, stolen, near); diff != "" {
+			if diff := cmp.Diff(tt.stolen, stolen, near()); diff != "" {
 				t.Errorf("tries that do not count (-want +got):\n%s", diff)
 			}
 			if r.tries != len(s.Plan.Trials)+tt.tries || tg.sites != 0 {
@@ -97,8 +101,7 @@ func TestLeastStolenTryCounts(t *testing.T) { //nolint:paralleltest // loads at 
 	if _, err := Run(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	near := cmp.Comparer(func(a, b float64) bool { return max(a-b, b-a) < 0.05 })
-	if diff := cmp.Diff([]float64{0.5, 0.4}, sk.outcomes[0].Stolen, near); diff != "" {
+	if diff := cmp.Diff([]float64{0.5, 0.4}, sk.outcomes[0].Stolen, near()); diff != "" {
 		t.Errorf("tries that do not count (-want +got):\n%s", diff)
 	}
 }

@@ -154,11 +154,12 @@ func TestLinkReorderShare(t *testing.T) {
 // What is offered is far more than the link carries: what comes is its rate.
 func TestLinkRate(t *testing.T) {
 	t.Parallel()
-	site := labtest.Site(t, linked(model.Link{Delay: 5 * time.Millisecond, Rate: 20_000_000}))
+	const rate = 20_000_000
+	site := labtest.Site(t, linked(model.Link{Delay: 5 * time.Millisecond, Rate: rate}))
 	// Who emulates the link stalls where the host does: a stall is no defect of it.
 	var why string
 	for range 3 {
-		if why = carries(t, site, 20_000_000); why == "" {
+		if why = carries(t, site, rate); why == "" {
 			return
 		}
 	}
