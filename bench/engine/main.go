@@ -51,6 +51,7 @@ type options struct {
 	rest         time.Duration
 	program      string
 	congestion   string
+	deepIdle     bool
 	out          string
 }
 
@@ -66,6 +67,7 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	f.BoolVar(&o.strict, "strict", false, "fail also where a budget could not be judged: a peer was not found, the core was not idle, the rounds differ too much")
 	f.DurationVar(&o.rest, "rest", time.Second, "before each run, without which some hypervisors take more and more")
 	f.StringVar(&o.program, "windtunnel", "bin/windtunnel", "our own program")
+	f.BoolVar(&o.deepIdle, "deep-idle", false, "let idle CPUs sleep as deep as the kernel chooses")
 	f.StringVar(&o.congestion, "congestion", "", "TCP's congestion control in the bed, such as reno; the host's where none is named")
 	f.StringVar(&o.out, "out", "", "file to write the document to, such as docs/engine.md")
 	if err = f.Parse(args); err != nil {
@@ -103,6 +105,7 @@ func run(args []string, stdio [3]*os.File) (code int, err error) {
 	if !inside {
 		return code, nil
 	}
+	target.KeepAwake(o.deepIdle)
 	code, err = bench(context.Background(), o, target, stdio[1], stdio[2])
 	return code, errors.Join(err, target.Close())
 }

@@ -142,6 +142,7 @@ func (r *report) writeMachine(b *strings.Builder) {
 	some, paced := partFast.bears(), partOpen1k.bears()
 	fmt.Fprintf(b, "| stolen time | trials with more than %s stolen (of paced loads %s) were run again: %d times; %d had more in each of %d (%d) tries, and the least disturbed counts |\n",
 		perMille(some.share), perMille(paced.share), r.figures.repeated, r.figures.disturbed, some.tries, paced.tries)
+	fmt.Fprintf(b, "| idle CPUs | %s |\n", h.IdleCPUs)
 	fmt.Fprintf(b, "| TCP congestion control | %s |\n", cmp.Or(r.options.congestion, h.Congestion))
 	for _, t := range r.tools {
 		says := t.says

@@ -78,7 +78,7 @@ func layers() map[string][]string {
 		"internal/hop":        {"internal/model", "internal/sys", "internal/impair"},
 		"internal/app/":       {"internal/model", "internal/hist", "internal/sys", "internal/flow", "internal/echopb", "internal/hop", "internal/impair"},
 		"internal/command":    {"internal/model"},
-		"internal/generator":  {"internal/command", "internal/model", "internal/study", "internal/agent", "internal/load", "internal/summary", "internal/hist", "internal/metric", "internal/store"},
+		"internal/generator":  {"internal/command", "internal/model", "internal/study", "internal/agent", "internal/load", "internal/summary", "internal/hist", "internal/metric", "internal/store", "internal/sys"},
 		"internal/cli":        {"internal/command", "internal/generator", "internal/transfer", "internal/monitor", "internal/podside", "internal/model", "internal/study", "internal/plan", "internal/agent", "internal/load", "internal/driver", "internal/ingest", "internal/hist", "internal/runner", "internal/store", "internal/stats", "internal/metric", "internal/report", "internal/manifest", "internal/compare", "internal/history", "internal/audit", "internal/claims", "internal/feature"},
 		"internal/summary":    {"internal/model", "internal/hist", "internal/metric", "internal/audit"},
 		"internal/ingesttest": {"internal/ingest", "internal/model"},

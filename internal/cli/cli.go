@@ -79,6 +79,7 @@ type Lab interface { //nolint:interfacebloat // a target and its commands; split
 	model.Target
 	model.Enterer
 	Host() model.Host
+	KeepAwake(drowsy bool)
 	Sweep() (removed []string, err error)
 	Probes(ctx context.Context) []model.Probe
 	ServeExec(ctx context.Context, s model.Site) error

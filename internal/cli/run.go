@@ -34,6 +34,7 @@ type runOptions struct {
 	quiet       bool
 	metrics     string
 	remoteWrite string
+	deepIdle    bool
 	target      targetFlags
 }
 
@@ -61,6 +62,7 @@ func (a *app) runCommand() *cobra.Command {
 	c.Flags().BoolVar(&o.quiet, "quiet", false, "no progress, only the result")
 	c.Flags().StringVar(&o.metrics, "metrics", "", "address at which Prometheus may ask how the run is doing, e.g. :9464 (of loopback unless a host is given)")
 	c.Flags().StringVar(&o.remoteWrite, "remote-write", "", "URL to which the same is written every 5 s, by Prometheus' remote write, e.g. http://HOST:9090/api/v1/write")
+	c.Flags().BoolVar(&o.deepIdle, "deep-idle", false, "let the host's idle CPUs sleep as deep as the kernel chooses: less power, later wake-ups (only the lab keeps them awake)")
 	o.target.add(c)
 	return c
 }
@@ -89,6 +91,7 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	if !inside {
 		return silent(code) // the same command has run inside
 	}
+	a.catalog.Lab.KeepAwake(o.deepIdle)
 	err = a.runInside(ctx, j, o, place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness, listener: a.catalog.Lab.Brought()})
 	return errors.Join(err, a.catalog.Lab.Close())
 }

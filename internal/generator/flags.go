@@ -47,6 +47,7 @@ type loadFlags struct {
 	data                              string
 	http2, insecure                   bool
 	caCert, serverName                string
+	deepIdle                          bool
 	json, quiet, noCheck, own, v4, v6 bool
 	hdr, report                       string
 	failIf                            []string
@@ -89,6 +90,7 @@ func (f *loadFlags) defineModel(s *pflag.FlagSet) {
 	s.BoolVar(&f.drop, "drop", false, "give up, as unsent, what is due when no connection is free; otherwise it waits")
 	variable(&f.coalesce, "coalesce", "", "duration", "send together what is due within that time: less CPU, more dispersion")
 	variable(&f.spin, "spin", "", "duration", "watch the clock that long before a request is due: less lateness, for a core")
+	s.BoolVar(&f.deepIdle, "deep-idle", false, "let idle CPUs sleep as deep as the kernel chooses: less power, more lateness.\nOtherwise root keeps them awake during the load")
 	s.IntVar(&f.workers, "workers", 1, "threads that send; more than there are processors or connections are not started")
 	s.Uint64Var(&f.seed, "seed", 1, "seed of what is random")
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/store"
 	"github.com/windtunnel/windtunnel/internal/summary"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 func (a *app) loadCommand() *cobra.Command {
@@ -197,8 +198,14 @@ func (a *app) runLoad(ctx context.Context, j loadJob, s *summary.Load, f *loadFl
 	if !f.quiet {
 		job.OnProgress = p.show
 	}
+	awake := sys.Drowsy()
+	if !f.deepIdle {
+		awake = sys.KeepAwake()
+	}
+	s.IdleCPUs = awake.String()
 	var err error
 	s.Result, _, err = load.Run(context.WithoutCancel(ctx), job)
+	err = errors.Join(err, awake.Close())
 	p.close()
 	s.Stopped = ctx.Err() != nil
 	if err != nil {

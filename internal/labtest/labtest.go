@@ -113,7 +113,11 @@ func fuzzing(args []string) bool {
 
 func enter() (inside bool, code int, err error) {
 	here.target = lab.New(lab.StateDir(os.Getuid(), ""))
-	return here.target.Enter(context.Background())
+	inside, code, err = here.target.Enter(context.Background())
+	if inside && err == nil {
+		here.target.KeepAwake(false) // as `windtunnel run` does
+	}
+	return inside, code, err
 }
 
 // Need returns the lab that the test runs in. Without one the test is skipped,

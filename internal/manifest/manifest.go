@@ -121,6 +121,7 @@ func (m Manifest) sessions(all []store.Session) {
 		m.also("host.memory", FactorHost, fmt.Sprintf("%.0f GiB", float64(h.MemoryBytes)/(1<<30)))
 		m.also("host.virtual machine", FactorHost, h.Virtualised)
 		m.also("host.TCP congestion control", FactorHost, h.Congestion)
+		m.also("host.idle CPUs", FactorHost, h.IdleCPUs)
 		m.also("host.control groups", FactorHost, h.Cgroups)
 		m.also("host.rootless", FactorHost, strconv.FormatBool(h.Rootless))
 		m.also("host.generator's CPUs", FactorHost, fmt.Sprint(h.GeneratorCPUs))

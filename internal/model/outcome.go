@@ -394,6 +394,7 @@ type Host struct {
 	MemoryBytes   uint64   `json:"memory_bytes"`
 	Virtualised   string   `json:"virtualised,omitempty"`
 	Congestion    string   `json:"tcp_congestion,omitempty"` // TCP's congestion control where nothing asks for another
+	IdleCPUs      string   `json:"idle_cpus,omitempty"`      // whether they were kept from sleeping, or why not
 	Cgroups       string   `json:"cgroups"`                  // "v1", "v2" or "none: reason"
 	Rootless      bool     `json:"rootless"`
 	GeneratorCPUs []int    `json:"generator_cpus"`

@@ -434,6 +434,7 @@ func provenance(run *store.Run) []Entry {
 		{"memory", FormatValue(metric.UnitBytes, float64(h.MemoryBytes))},
 		{"virtual machine", orNo(h.Virtualised)},
 		{"TCP congestion control", cmp.Or(h.Congestion, "not known")},
+		{"idle CPUs", cmp.Or(h.IdleCPUs, "not known")},
 		{"control groups", h.Cgroups},
 		{"rootless", strconv.FormatBool(h.Rootless)},
 		{"generator's CPUs", fmt.Sprint(h.GeneratorCPUs)},

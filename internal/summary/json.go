@@ -87,6 +87,7 @@ type generatorJSON struct {
 	PerReq   float64        `json:"cpu_us_per_request"`
 	Idle     float64        `json:"idle"`
 	Workers  int            `json:"workers"`
+	IdleCPUs string         `json:"idle_cpus"`
 	Clock    string         `json:"clock"`
 }
 
@@ -129,7 +130,7 @@ func (l *Load) WriteJSON(w io.Writer) error {
 		Opened: r.Sockets, Messages: r.Messages, Warmup: warmupJSON{r.WarmupDue, r.WarmupFailed},
 		Generator: generatorJSON{
 			Lateness: latencies(r.Lateness), CPU: r.GeneratorCPU.Seconds(), CPUShare: round(l.cpuShare(), 4),
-			Idle: round(r.GeneratorIdle, 4), Workers: r.Workers, Clock: r.Clock,
+			Idle: round(r.GeneratorIdle, 4), Workers: r.Workers, IdleCPUs: l.IdleCPUs, Clock: r.Clock,
 		},
 		Timeline: []slotJSON{}, Findings: l.Findings(), FailIf: l.Failed,
 	}

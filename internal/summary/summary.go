@@ -24,6 +24,7 @@ type Load struct {
 	Load      model.Load
 	Warmup    time.Duration
 	Seed      uint64
+	IdleCPUs  string // of the generator's host: kept awake, or why they may sleep
 	// Stopped says that the load was ended before its time; Load.Duration is
 	// then still what was asked for, Result.Elapsed what was measured.
 	Stopped bool

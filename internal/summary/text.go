@@ -401,5 +401,8 @@ func (p *page) generator(l *Load) {
 		parts = append(parts, number(r.Blocked)+" blocked, "+number(r.Unsent)+" unsent")
 	}
 	p.line("generator", strings.Join(parts, "; "))
+	if l.IdleCPUs != "" {
+		p.line("idle CPUs", l.IdleCPUs)
+	}
 	p.line("clock", r.Clock)
 }

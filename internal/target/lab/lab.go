@@ -46,6 +46,8 @@ type Target struct {
 
 	bring   func() (*os.File, error)
 	brought *os.File
+
+	awake *sys.Awake // nil: idle CPUs do as they like
 }
 
 var (
@@ -162,6 +164,20 @@ func (t *Target) Host() model.Host {
 	return h
 }
 
+// KeepAwake keeps the host's idle CPUs from sleeping deeply until the lab is
+// closed, or, where they may be drowsy, records that they were not. Inside only.
+func (t *Target) KeepAwake(drowsy bool) {
+	if drowsy {
+		t.awake = sys.Drowsy()
+	} else {
+		t.awake = sys.KeepAwake()
+	}
+	t.host.IdleCPUs = t.awake.String()
+	if !t.awake.Held() && t.host.Virtualised != "" {
+		t.host.Notes = append(t.host.Notes, "idle CPUs sleep: a virtual CPU that sleeps gives its place to others, and wakes up up to milliseconds late")
+	}
+}
+
 // ID names this lab in the state folder and among the cgroups.
 func (t *Target) ID() string { return t.id }
 
@@ -176,7 +192,7 @@ func (t *Target) Close() error {
 		return nil
 	}
 	t.inside = false
-	return errors.Join(t.removeGroups(), os.RemoveAll(t.dir), t.lock.Close())
+	return errors.Join(t.awake.Close(), t.removeGroups(), os.RemoveAll(t.dir), t.lock.Close())
 }
 
 // Provision makes every node and pod of the topology, in parallel over nodes.
