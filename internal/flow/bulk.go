@@ -240,9 +240,16 @@ func (s *Stream) Receive(o Sink) (total uint64, err error) {
 		flags = syscall.MSG_TRUNC
 	}
 	now := s.clock.Now()
+	more := newGather(s.FD, now)
+	defer more.reset()
 	for moved := now; ; {
 		n, errno := s.read(block, flags, room)
 		now = s.clock.Now()
+		if errno == 0 {
+			more.came(now, int(n))
+		} else {
+			more.came(now, 0)
+		}
 		switch {
 		case errno == 0 && n == 0:
 			o.Each(now, total)
