@@ -34,12 +34,12 @@ const (
 
 // line is a budget with its result, as the table shows it.
 type line struct {
-	budget
-	own, other, quotient string
-	rounds               string // in how many of them it held
-	verdict              verdict
-	why                  string // why it was not measured
-	absent               bool   // for want of a peer's program, or of an idle core
+	what, own, other, quotient string
+	demand                     string
+	rounds                     string // in how many of them it held
+	verdict                    verdict
+	why                        string // why it was not measured
+	absent                     bool   // for want of a peer's program, or of an idle core
 }
 
 func budgets() []budget {
@@ -91,7 +91,7 @@ func rateOf(p part) string {
 
 // judge compares figures with a budget. missing are the tools without program.
 func (b budget) judge(f *figures, missing []string) line {
-	l := line{budget: b, other: "-", quotient: "-"}
+	l := line{what: b.what, demand: b.demand(), other: "-", quotient: "-"}
 	own := f.of(b.ours)
 	l.own = spread(own, b.show)
 	judged := own
@@ -117,6 +117,9 @@ func (b budget) judge(f *figures, missing []string) line {
 		l.absent, l.why = false, f.failed[figure{part: b.ours.part, tool: ours}]
 	}
 	l.verdict, l.rounds = b.rule(judged)
+	if l.verdict == missed && b.onIdle && !telling(len(judged)) && telling(f.rounds) {
+		l.verdict = undecided // the core was idle in too few rounds
+	}
 	return l
 }
 
@@ -143,11 +146,14 @@ func (b budget) rule(judged []float64) (v verdict, rounds string) {
 		return notMeasured, rounds
 	case holds(median(judged)):
 		return held, rounds
-	case atLeastHeads(n, n) <= chance && atLeastHeads(misses, n) > chance:
+	case telling(n) && atLeastHeads(misses, n) > chance:
 		return undecided, rounds
 	}
 	return missed, rounds
 }
+
+// telling says whether so many rounds could ever convince the sign test.
+func telling(rounds int) bool { return atLeastHeads(rounds, rounds) <= chance }
 
 // atLeastHeads is the probability of that many heads, or more, in n tosses of a
 // fair coin.

@@ -95,7 +95,7 @@ type disturbance struct {
 // time, and one stall of 10 ms in a second is its whole p99: not even the
 // smallest that a kernel counts, a hundredth of a second, leaves a figure.
 func (p part) bears() disturbance {
-	if p == partOpen1k || p == partOpen10k {
+	if p == partOpen1k || p == partOpen10k || p == partAgree {
 		return disturbance{share: 0.001, tries: 3}
 	}
 	return disturbance{share: 0.05, tries: 2}
@@ -103,6 +103,9 @@ func (p part) bears() disturbance {
 
 // judged says whether a tool's figures in a part decide a budget.
 func (t trial) judged() bool {
+	if t.part == partAgree {
+		return t.tool == ours || slices.ContainsFunc(agreements(), func(a agreement) bool { return a.peer == t.tool })
+	}
 	return slices.ContainsFunc(budgets(), func(b budget) bool {
 		return b.ours.part == t.part && (t.tool == ours || t.tool == b.peer || b.onIdle && t.tool == bareTimer)
 	})

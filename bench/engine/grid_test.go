@@ -122,6 +122,53 @@ func TestMissesByChance(t *testing.T) {
 	}
 }
 
+func TestAgreement(t *testing.T) {
+	t.Parallel()
+	const us = 1e-6
+	f := newFigures(3)
+	for round := range 3 {
+		jitter := float64(round) * 10 * us // so the rounds are 20 us apart
+		for tool, v := range map[string]float64{ours: 100, "oha": 115, "vegeta": 130, "wrk2": 1010, "late": 1150, "early": 50} {
+			f.record(round, figure{partAgree, tool, metricP50}, v*us+jitter)
+		}
+	}
+	f.failed[figure{part: partAgree, tool: "broken"}] = "it broke"
+	for peer, want := range map[string]line{
+		"oha":    {verdict: held, quotient: "15 us apart"},
+		"vegeta": {verdict: missed, quotient: "30 us apart"},
+		"early":  {verdict: missed, quotient: "50 us apart"},
+		"broken": {verdict: notMeasured, quotient: "-", why: "it broke"},
+		"absent": {verdict: notMeasured, quotient: "-", why: "absent was not found", absent: true},
+	} {
+		got := agreement{"p50", metricP50, peer, 0}.judge(f, []string{"absent"})
+		if got.verdict != want.verdict || got.quotient != want.quotient || got.why != want.why || got.absent != want.absent {
+			t.Errorf("%s: %+v", peer, got)
+		}
+	}
+	for peer, want := range map[string]verdict{"wrk2": held, "late": missed, "early": missed} {
+		if got := (agreement{"p50", metricP50, peer, wrk2Over}).judge(f, nil); got.verdict != want {
+			t.Errorf("%s, which may report a millisecond too much: %+v", peer, got)
+		}
+	}
+}
+
+// A core that was idle in too few rounds does not decide where more were run.
+func TestIdleInFewRounds(t *testing.T) {
+	t.Parallel()
+	f := newFigures(6)
+	at := figure{partOpen1k, ours, metricLate99}
+	floor := at
+	floor.tool = bareTimer
+	for round := range 6 {
+		f.record(round, at, 3)
+		f.record(round, floor, 2+float64(round%3)) // within 2.5 in two of six
+	}
+	b := budget{ours: at, limit: 2.5, onIdle: true, show: us}
+	if got := b.judge(f, nil); got.verdict != undecided || got.rounds != "0 of 2 rounds" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestBrokenTriesAreRunAgain(t *testing.T) {
 	t.Parallel()
 	breaking := func(times int) trial {

@@ -29,6 +29,11 @@ func newReport(o options, host model.Host, all []*tool, f *figures, missing []st
 			r.lines = append(r.lines, b.judge(f, missing))
 		}
 	}
+	for _, a := range agreements() {
+		if o.wants(trial{part: partAgree, tool: ours}) && o.wants(trial{part: partAgree, tool: a.peer}) {
+			r.lines = append(r.lines, a.judge(f, missing))
+		}
+	}
 	return r
 }
 
@@ -161,7 +166,7 @@ func (r *report) writeBudgets(b *strings.Builder) {
 	b.WriteString("## Budgets\n\n| what | ours | peer | ratio | budget | holds in | |\n|---|---|---|---|---|---|---|\n")
 	var why []string
 	for _, l := range r.lines {
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", l.what, l.own, l.other, l.quotient, l.demand(), cmp.Or(l.rounds, "-"), l.verdict)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", l.what, l.own, l.other, l.quotient, l.demand, cmp.Or(l.rounds, "-"), l.verdict)
 		if l.verdict == notMeasured && l.why != "" {
 			why = append(why, l.why)
 		}
