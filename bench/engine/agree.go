@@ -5,28 +5,20 @@ import (
 	"slices"
 )
 
-// agreement says that a peer reports the same response time as we do: the two
-// medians are no further apart than the rounds of either are among themselves.
+// agreement says that a peer reports the same response time of nginx as we do:
+// the two medians are no further apart than the rounds of either are among
+// themselves, but for what the peer itself adds to every request. That shows
+// against the fast server: its median there, beyond ours.
 type agreement struct {
 	name   string
 	metric metric
 	peer   string
-	// over is by how much the peer is known to report too much, at most.
-	over float64
 }
-
-// wrk2Over is by how much wrk2 can report too much, as its author says: it waits
-// in whole milliseconds (https://github.com/giltene/wrk2/issues/78).
-const wrk2Over = 1e-3
 
 func agreements() []agreement {
 	var all []agreement
-	for _, q := range []struct {
-		name string
-		metric
-	}{{"p50", metricP50}, {"p99", metricP99}} {
-		all = append(all,
-			agreement{q.name, q.metric, "wrk2", wrk2Over}, agreement{q.name, q.metric, "oha", 0}, agreement{q.name, q.metric, "vegeta", 0})
+	for _, peer := range []string{"wrk2", "oha", "vegeta"} {
+		all = append(all, agreement{"p50", metricP50, peer}, agreement{"p99", metricP99, peer})
 	}
 	return all
 }
@@ -47,22 +39,20 @@ func (a agreement) judge(f *figures, missing []string) line {
 		l.absent = l.why == ""
 		return l
 	}
-	apart, limit := a.apart(median(own), median(other)), max(extent(own), extent(other))
-	l.quotient, l.demand = micro(apart)+" apart", "<= "+micro(limit)+", the rounds' spread"
-	if a.over > 0 {
-		l.quotient += ", less the " + ms(a.over) + " that it may report too much"
-	}
+	adds := max(median(f.of(figure{partAgree, a.peer, metricFloor}))-median(f.of(figure{partAgree, ours, metricFloor})), 0)
+	distance, limit := apart(median(own), median(other), adds), max(extent(own), extent(other))
+	l.quotient, l.demand = micro(distance)+" apart, less the "+micro(adds)+" that it adds", "<= "+micro(limit)+", the rounds' spread"
 	l.verdict = missed
-	if apart <= limit {
+	if distance <= limit {
 		l.verdict = held
 	}
 	return l
 }
 
-// apart is how far the two are apart beyond what the peer may report too much.
-func (a agreement) apart(own, other float64) float64 {
+// apart is how far the two are apart beyond what the peer adds.
+func apart(own, other, adds float64) float64 {
 	if other > own {
-		return max(other-own-a.over, 0)
+		return max(other-own-adds, 0)
 	}
 	return own - other
 }

@@ -51,6 +51,7 @@ const (
 	metricP50        metric = "p50"
 	metricP99        metric = "p99"
 	metricP999       metric = "p99.9"
+	metricFloor      metric = "p50 against the fast server"
 	metricTruth99    metric = "true p99"
 	metricTruth999   metric = "true p99.9"
 	metricError99    metric = "error of p99"
