@@ -183,7 +183,7 @@ func generatorLate() Rule {
 		Metrics: []string{"response", "jitter"},
 		Doc:     "Lateness without a blocked connection is the generator's own and is part of every response time.",
 		Saved:   "SIDECAR (fortio 'sleep falling behind' warnings, not reported)",
-		Advice:  "give the generator a core of its own, or look at service time beside response time",
+		Advice:  "give the generator a core of its own and keep idle CPUs awake (root does), or look at service time beside response time",
 		Check: func(e Evidence, o *model.Outcome) *Doubt {
 			if o.Load == nil || o.Load.Lateness == nil || o.Load.Lateness.Count() == 0 {
 				return nil
