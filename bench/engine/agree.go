@@ -1,9 +1,6 @@
 package main
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // agreement says that a peer reports the same response time of nginx as we do:
 // the two medians are no further apart than the rounds of either are among
@@ -58,6 +55,4 @@ func apart(own, other, adds float64) float64 {
 }
 
 // extent is how far values are apart.
-func extent(values []float64) float64 { return math.Abs(slices.Max(values) - slices.Min(values)) }
-
-func micro(v float64) string { return wholeMicros(v) + " us" }
+func extent(values []float64) float64 { return slices.Max(values) - slices.Min(values) }

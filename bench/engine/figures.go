@@ -242,3 +242,5 @@ func ratio(v float64) string     { return fmt.Sprintf("%.2f", v) }
 
 func ms(v float64) string { return millis(v) + " ms" }
 func us(v float64) string { return micros(v) + " us" }
+
+func micro(v float64) string { return wholeMicros(v) + " us" }

@@ -198,10 +198,7 @@ func (a *app) runLoad(ctx context.Context, j loadJob, s *summary.Load, f *loadFl
 	if !f.quiet {
 		job.OnProgress = p.show
 	}
-	awake := sys.Drowsy()
-	if !f.deepIdle {
-		awake = sys.KeepAwake()
-	}
+	awake := sys.KeepAwake(f.deepIdle)
 	s.IdleCPUs = awake.String()
 	var err error
 	s.Result, _, err = load.Run(context.WithoutCancel(ctx), job)

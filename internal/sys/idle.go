@@ -33,17 +33,17 @@ type Awake struct {
 	why   error // why there is none
 }
 
-// Drowsy is what there is where nobody is to be kept awake.
-func Drowsy() *Awake { return &Awake{why: errors.New("as was asked for")} }
-
 // KeepAwake keeps idle CPUs of the host from sleeping deeply, so that whoever
 // waits for the clock or for a packet wakes up on time, until it is closed or
 // the process ends, in whatever way. It needs the right to write to
 // /dev/cpu_dma_latency, which root has, and a kernel that chooses among idle
-// states; String says how it came out.
-func KeepAwake() *Awake {
+// states; String says how it came out. Where they may be drowsy, nothing is asked.
+func KeepAwake(drowsy bool) *Awake {
+	if drowsy {
+		return &Awake{why: errors.New("as was asked for")}
+	}
 	a := &Awake{limit: machineWakeUp}
-	if cpus, err := ReadFile("/proc/cpuinfo"); err == nil && bytes.Contains(cpus, []byte(" hypervisor")) {
+	if Virtual() {
 		a.limit = virtualWakeUp
 	}
 	driver, err := ReadFile(idleDriver)
@@ -59,6 +59,12 @@ func KeepAwake() *Awake {
 		a.why = errors.Join(fmt.Errorf("limiting how long CPUs take to wake up: %w", err), a.Close())
 	}
 	return a
+}
+
+// Virtual says whether the CPUs say that they are a hypervisor's.
+func Virtual() bool {
+	cpus, err := ReadFile("/proc/cpuinfo")
+	return err == nil && bytes.Contains(cpus, []byte("hypervisor"))
 }
 
 // String says whether idle CPUs sleep.

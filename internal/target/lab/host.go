@@ -36,7 +36,7 @@ func describeHost(cpus []int, rootless bool) model.Host {
 	} else if len(h.OtherCPUs) == 1 {
 		h.Notes = append(h.Notes, "app, proxies, samplers and the runner share one CPU")
 	}
-	if strings.Contains(readFile("/proc/cpuinfo"), "hypervisor") {
+	if sys.Virtual() {
 		h.Virtualised = "yes"
 		if vendor := readLine("/sys/class/dmi/id/sys_vendor"); vendor != "" {
 			h.Virtualised = vendor

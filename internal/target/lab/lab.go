@@ -167,11 +167,7 @@ func (t *Target) Host() model.Host {
 // KeepAwake keeps the host's idle CPUs from sleeping deeply until the lab is
 // closed, or, where they may be drowsy, records that they were not. Inside only.
 func (t *Target) KeepAwake(drowsy bool) {
-	if drowsy {
-		t.awake = sys.Drowsy()
-	} else {
-		t.awake = sys.KeepAwake()
-	}
+	t.awake = sys.KeepAwake(drowsy)
 	t.host.IdleCPUs = t.awake.String()
 	if !t.awake.Held() && t.host.Virtualised != "" {
 		t.host.Notes = append(t.host.Notes, "idle CPUs sleep: a virtual CPU that sleeps gives its place to others, and wakes up up to milliseconds late")
