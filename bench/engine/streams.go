@@ -35,11 +35,11 @@ func planStreams(b *bed, found []*tool, window time.Duration) []trial {
 		switch t.name {
 		case ours:
 			add(partTCP, b.tcp(t, echo, window, "load", "tcp://"+addr.String(), "--stream", "--set", "block="+strconv.Itoa(block),
-				"--connections", "1", "--warmup", "0s", "--duration", inSeconds(told(window)), "--json"))
+				"--connections", "1", "--warmup", "0s", "--duration", inSeconds(told(window)), "--json", bedDecides))
 			add(partUDP, b.udp(t, echo, "load", "udp://"+addr.String(), "--bitrate", "300Mbit/s", "--size", strconv.Itoa(datagram),
-				"--connections", "1", "--warmup", "0s", "--duration", inSeconds(told(window)), "--json"))
+				"--connections", "1", "--warmup", "0s", "--duration", inSeconds(told(window)), "--json", bedDecides))
 			add(partPing, b.pingPong(t, echo, "load", "udp://"+addr.String(), "--set", "mode=request", "--request-size", strconv.Itoa(ping),
-				"--response-size", strconv.Itoa(ping), "--connections", "1", "--warmup", "0s", "--duration", inSeconds(window), "--json"))
+				"--response-size", strconv.Itoa(ping), "--connections", "1", "--warmup", "0s", "--duration", inSeconds(window), "--json", bedDecides))
 		case "iperf3":
 			add(partTCP, b.tcp(t, b.peerServer(t, "-s", "-B", ip, "-p", port), window,
 				"-c", ip, "-p", port, "-t", seconds(told(window)), "-l", strconv.Itoa(block)))

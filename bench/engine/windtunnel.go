@@ -10,11 +10,15 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
+// bedDecides keeps our own program from waking CPUs: the bed does, for all tools
+// or for none.
+const bedDecides = "--deep-idle"
+
 // windtunnel is our own program, called as anybody would call it.
 func windtunnel(c, program, descriptor string) *tool {
 	load := func(url string, d time.Duration, more ...string) []string {
 		// No warm-up: the peers have none, and in the stall every request counts.
-		return append([]string{"load", url, "--json", "--connections", c, "--warmup", "0s", "--duration", inSeconds(d)}, more...)
+		return append([]string{"load", url, bedDecides, "--json", "--connections", c, "--warmup", "0s", "--duration", inSeconds(d)}, more...)
 	}
 	return &tool{
 		name: ours, program: program, version: []string{"--version"},
