@@ -19,7 +19,7 @@ const (
 	lateBudget    = 250 * time.Microsecond // what the engine keeps at p99 on a core of its own, docs/engine.md
 	lateSuspect   = 5 * time.Millisecond   // comparable to what is measured on a LAN
 	busyShare     = 0.90                   // of the generator's workers: above it queueing inside the generator shows
-	littleShare   = 0.05                   // Little's law: N = X (R + Z), see docs/method.md
+	littleShare   = 0.05                   // Little's law: N = X (R + Z + turnaround), see docs/method.md
 	failureRest   = 20 * time.Millisecond  // how long a connection of a closed loop rests after a failure
 	blockedNote   = 0.01                   // of all requests: p99 is then a matter of the connections, too
 )
@@ -264,7 +264,7 @@ func littlesLaw() Rule {
 	return TrialRule{
 		Name:    "Little's law broken",
 		Metrics: []string{"response", "service", "rate"},
-		Doc:     "In a closed loop, requests in flight = throughput x (mean service time + think time), failures included; numbers that break it do not belong together.",
+		Doc:     "In a closed loop, places = throughput x (mean service time + think time + the generator's turnaround), failures included; numbers that break it do not belong together.",
 		Saved:   "BOOKINFO (implied think time jumps from 2.2 to 11.3 s between systems)",
 		Advice:  "look for connections that were not in use, or for requests that were not counted",
 		Check: func(e Evidence, o *model.Outcome) *Doubt {
@@ -279,7 +279,8 @@ func littlesLaw() Rule {
 			failed := float64(r.FailedTotal())
 			resting := (float64(r.Succeeded)*l.Think.Seconds() + failed*max(l.Think, failureRest).Seconds()) / r.Elapsed.Seconds()
 			flying := (inFlight(r) + total(r.FailedResponse)) / r.Elapsed.Seconds()
-			off := (flying+resting)/places - 1
+			turning := r.Turnaround.Seconds() / r.Elapsed.Seconds()
+			off := (flying+resting+turning)/places - 1
 			// Where the loop is paced, connections also rest until their time.
 			if math.Abs(off) <= littleShare+byChance(l, r, resting/places) || (l.Pace > 0 && off < 0) {
 				return nil
@@ -287,6 +288,9 @@ func littlesLaw() Rule {
 			text := fmt.Sprintf("%.0f/s x %s = %.1f in flight", (float64(r.Succeeded)+failed)/r.Elapsed.Seconds(), perRequest(flying, r), flying)
 			if resting > 0 {
 				text += fmt.Sprintf(", %.1f resting", resting)
+			}
+			if turning > 0 {
+				text += fmt.Sprintf(", %.1f waiting for the generator", turning)
 			}
 			return &Doubt{
 				model.SeveritySuspect, math.Abs(off), "throughput and latency do not fit the number of connections",

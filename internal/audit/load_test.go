@@ -79,6 +79,11 @@ func requestCases() map[string][]situation {
 			{"busy", nothing, closed, "", ""},
 			{"an open loop", nothing, func(*model.Outcome) {}, "", ""},
 			{"half of the connections idle", nothing, func(o *model.Outcome) { closed(o); o.Load.Connections = 64 }, model.SeveritySuspect, "1000/s x 32ms = 32.0 in flight, with room for 64 on 64"},
+			{"half of the time taken by the generator", nothing, func(o *model.Outcome) {
+				closed(o)
+				o.Load.Connections, o.Load.Turnaround = 64, 32*o.Load.Elapsed
+			}, "", ""},
+			{"the generator's time twice", nothing, func(o *model.Outcome) { closed(o); o.Load.Turnaround = 32 * o.Load.Elapsed }, model.SeveritySuspect, "32.0 waiting for the generator"},
 			{"more than there is room for", nothing, func(o *model.Outcome) { closed(o); o.Load.Connections = 16 }, model.SeveritySuspect, "32.0 in flight"},
 			{"streams", nothing, func(o *model.Outcome) { closed(o); o.Load.Connections, o.Load.Streams = 4, 8 }, "", ""},
 			{"think time", func(l *model.Load) { l.Think = 32 * time.Millisecond }, func(o *model.Outcome) { closed(o); o.Load.Connections = 64 }, "", ""},

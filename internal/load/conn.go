@@ -182,19 +182,16 @@ func (w *worker) fail(s *slot, cause model.Cause, now int64) {
 	w.resting.push(s)
 }
 
-// release makes a slot free; in a closed loop its next request is due when it
-// has rested.
+// release makes a slot free; in a closed loop it may have to rest first.
 func (w *worker) release(s *slot, now int64) {
 	s.freed = now
-	if w.schedule == nil && now < w.end {
+	switch {
+	case w.schedule == nil:
 		if s.until = w.rest(s, now); s.until > now {
 			w.resting.push(s)
 			return
 		}
-		w.wakeUp(s, now)
-		return
-	}
-	if w.free.head == nil {
+	case w.free.head == nil:
 		w.blockedUntil = now
 	}
 	w.free.push(s)
@@ -371,11 +368,10 @@ func (w *worker) deliver(c *conn, b []byte, now int64) {
 	case c.replier != nil:
 		c.out = c.replier.Reply(c.out)
 	}
-	c.corked = w.network == TCP // one write for all that follows from one read; of datagrams each is a request
 	for i := range got {
 		w.release(&c.slots[got[i].ID], now)
 	}
-	if c.corked = false; c.state == up && len(c.out) > 0 {
+	if c.state == up && len(c.out) > 0 {
 		w.flush(c, now)
 	}
 }

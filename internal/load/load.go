@@ -13,7 +13,8 @@
 // In an open loop a due request takes the connection that has been free for
 // longest. If none is free it waits, is counted as blocked, and its response
 // time goes on counting from when it was due; what still waits when the load
-// ends is unsent. In a closed loop a request is due when its connection is free.
+// ends is unsent. In a closed loop a request is due when it is sent: when
+// its connection is free and the answers that have come are read.
 //
 // Sent is stamped when a request is given to its connection. Connections are
 // opened before the load begins and again after the peer has closed them in

@@ -12,7 +12,7 @@ type slot struct {
 	number     uint64 // that its request carries; 0: none
 	freed      int64  // when its last request ended
 	turn       int64  // when its next request is due, where a closed loop is paced
-	until      int64  // resting: not before
+	until      int64  // of a closed loop: its next request is not sent before
 	thoughts   uint64 // random think times drawn
 	prev, next *slot
 }

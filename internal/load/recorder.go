@@ -29,6 +29,7 @@ type recorder struct {
 	due, sent, succeeded, unsent, blocked uint64
 	failed                                map[model.Cause]uint64
 	reasons                               map[model.Cause]string
+	turnaround                            int64
 	response, service                     hist.Histogram
 	failedResponse, lateness              hist.Histogram
 	statuses                              [600]uint64
@@ -107,6 +108,13 @@ func (r *recorder) request(due, sent int64, blocked bool) {
 		r.blocked++
 	case r.timed:
 		r.lateness.Record(sent - due)
+	}
+}
+
+// turned counts how long a slot of a closed loop waited to be sent.
+func (r *recorder) turned(due, waited int64) {
+	if r.measured(due) {
+		r.turnaround += waited
 	}
 }
 

@@ -113,6 +113,7 @@ func (r *recorder) addTo(o *model.LoadResult) {
 	o.Succeeded += r.succeeded
 	o.Unsent += r.unsent
 	o.Blocked += r.blocked
+	o.Turnaround += time.Duration(r.turnaround)
 	o.Unidentified += r.unidentified
 	o.BytesSent += r.bytesSent
 	o.BytesReceived += r.bytesReceived

@@ -183,21 +183,43 @@ func (w *worker) send(now int64) int64 {
 		w.rec.unsentRequest(w.due)
 		w.skip()
 	}
-	for len(w.resting) > 0 && w.resting[0].until <= now && now < w.end {
-		w.wakeUp(w.resting.pop(), now)
+	for len(w.resting) > 0 && w.resting[0].until <= now {
+		w.free.push(w.resting.pop())
+	}
+	if w.schedule == nil {
+		now = w.sendFree(now)
+	}
+	return now
+}
+
+// sendFree sends the next request of each free slot of a closed loop. This is
+// done when all answers that have come are read, as sending takes several times
+// as long: an answer should not wait for that before it is stamped. And the
+// kernel's code for either stays in the cache.
+func (w *worker) sendFree(now int64) int64 {
+	for w.free.head != nil && now < w.end {
+		c := w.free.head.conn
+		c.corked = true // one write for all of its slots
+		for w.free.head != nil && w.free.head.conn == c {
+			w.sendNext(w.free.pop(), now)
+		}
+		if c.corked = false; c.state == up {
+			w.flush(c, now)
+		}
 		now = w.clock.now()
 	}
 	return now
 }
 
-// wakeUp sends the next request of a slot of a closed loop that has rested. If
-// the loop is paced, that was due when the slot's turn came.
-func (w *worker) wakeUp(s *slot, now int64) {
+// sendNext sends the next request of a slot of a closed loop. If the loop is
+// paced, that was due when the slot's turn came.
+func (w *worker) sendNext(s *slot, now int64) {
 	due := now
 	if w.pace > 0 {
 		due = s.turn
 		s.turn += w.pace
 	}
+	w.rec.turned(due, now-s.until)
 	w.begin(s, due, now)
 }
 

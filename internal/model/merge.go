@@ -29,6 +29,7 @@ func (r *LoadResult) Merge(o *LoadResult) error {
 	if r.FirstSuccess == 0 || o.FirstSuccess > 0 && o.FirstSuccess < r.FirstSuccess {
 		r.FirstSuccess = o.FirstSuccess
 	}
+	r.Turnaround += o.Turnaround
 	r.GeneratorCPU += o.GeneratorCPU
 	r.GeneratorIdle = min(r.GeneratorIdle, o.GeneratorIdle)
 	r.Workers += o.Workers

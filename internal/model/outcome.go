@@ -139,6 +139,10 @@ type LoadResult struct {
 	// Lateness is sent - due of requests that were not blocked, where requests
 	// are due at times of their own: in an open or a paced closed loop.
 	Lateness *hist.Histogram `json:"lateness"`
+	// Turnaround is how long the places of a closed loop waited for the
+	// generator, all together: from an answer, or the end of the rest after it,
+	// to the next request.
+	Turnaround time.Duration `json:"turnaround_ns,omitempty"`
 
 	Statuses   map[int]uint64    `json:"statuses,omitempty"`
 	Responders map[string]uint64 `json:"responders,omitempty"`

@@ -134,11 +134,3 @@ func RuleOfThree(n uint64) float64 {
 func QuantileAllowed(n uint64, q float64) bool {
 	return float64(n)*(1-q) >= 10-1e-6 // 1-q is not exact
 }
-
-// LittlesLaw checks a closed loop's figures against each other: n requests under
-// way, x completed a second, each taking r and followed by a pause of z seconds.
-// It returns (x (r + z) - n) / n, which is 0 if all is well; beyond 0.05 either
-// way the figures do not belong together.
-func LittlesLaw(n, x, r, z float64) float64 {
-	return (x*(r+z) - n) / n
-}

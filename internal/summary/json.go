@@ -85,6 +85,7 @@ type generatorJSON struct {
 	CPU      float64        `json:"cpu_s"`
 	CPUShare float64        `json:"cpu_share"`
 	PerReq   float64        `json:"cpu_us_per_request"`
+	Turn     float64        `json:"turnaround_us_per_request"`
 	Idle     float64        `json:"idle"`
 	Workers  int            `json:"workers"`
 	IdleCPUs string         `json:"idle_cpus"`
@@ -142,6 +143,7 @@ func (l *Load) WriteJSON(w io.Writer) error {
 	}
 	if r.Sent > 0 {
 		o.Generator.PerReq = round(float64(r.GeneratorCPU.Microseconds())/float64(r.Sent), 3)
+		o.Generator.Turn = round(float64(r.Turnaround.Microseconds())/float64(r.Sent), 3)
 	}
 	for _, a := range l.Addresses {
 		o.Addresses = append(o.Addresses, a.String())

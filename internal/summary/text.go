@@ -222,7 +222,7 @@ func (p *page) difference(l *Load) {
 	r := l.Result
 	switch late := r.Response.Mean() - r.Service.Mean(); {
 	case l.sameTimes():
-		p.note("In a closed loop the two are the same: a request is due when its connection is free.")
+		p.note("In a closed loop the two are the same: a request is due when it is sent.")
 	case r.Blocked > 0 && late > r.Response.Mean()/10:
 		p.note(fmt.Sprintf("They differ because %s requests (%s) waited for a free connection: trust response.", number(r.Blocked), percent(share(r.Blocked, r.Due))))
 	case late > r.Response.Mean()/10:
@@ -389,6 +389,9 @@ func (p *page) generator(l *Load) {
 			text += ", p99 " + FormatTime(r.Lateness.Quantile(0.99))
 		}
 		parts = append(parts, text)
+	}
+	if r.Turnaround > 0 && r.Sent > 0 {
+		parts = append(parts, fmt.Sprintf("took %s from an answer to the next request", FormatTime(r.Turnaround/time.Duration(r.Sent)))) //nolint:gosec // G115: far below the largest
 	}
 	if r.Workers > 0 {
 		threads := "1 thread"
