@@ -34,7 +34,6 @@ type conn struct {
 	slots     []slot
 	out       []byte // the session's bytes; out[wrote:] is still to be written
 	wrote     int
-	corked    bool       // what is said now is written together, later
 	secured   *secured   // nil: in the clear
 	responder *responder // of the last answer
 }
@@ -195,6 +194,13 @@ func (w *worker) release(s *slot, now int64) {
 		w.blockedUntil = now
 	}
 	w.free.push(s)
+}
+
+// flushUp writes what requests and replies have left on a connection that is open.
+func (w *worker) flushUp(c *conn, now int64) {
+	if c.state == up && len(c.out) > 0 {
+		w.flush(c, now)
+	}
 }
 
 // flush writes what there is to write, as far as the socket takes it.
@@ -371,9 +377,7 @@ func (w *worker) deliver(c *conn, b []byte, now int64) {
 	for i := range got {
 		w.release(&c.slots[got[i].ID], now)
 	}
-	if c.state == up && len(c.out) > 0 {
-		w.flush(c, now)
-	}
+	w.flushUp(c, now)
 }
 
 var (

@@ -175,7 +175,9 @@ func (w *worker) skip() {
 // says so, is unsent.
 func (w *worker) send(now int64) int64 {
 	for w.due <= now && w.free.head != nil {
-		w.begin(w.free.pop(), w.due, now)
+		s := w.free.pop()
+		w.begin(s, w.due, now)
+		w.flushUp(s.conn, now)
 		w.skip()
 		now = w.clock.now()
 	}
@@ -183,29 +185,26 @@ func (w *worker) send(now int64) int64 {
 		w.rec.unsentRequest(w.due)
 		w.skip()
 	}
-	for len(w.resting) > 0 && w.resting[0].until <= now {
-		w.free.push(w.resting.pop())
-	}
 	if w.schedule == nil {
 		now = w.sendFree(now)
 	}
 	return now
 }
 
-// sendFree sends the next request of each free slot of a closed loop. This is
-// done when all answers that have come are read, as sending takes several times
-// as long: an answer should not wait for that before it is stamped. And the
-// kernel's code for either stays in the cache.
+// sendFree sends the next request of each slot of a closed loop that is free or
+// has rested. This is done when all answers that have come are read, as sending
+// takes several times as long: an answer should not wait for that before it is
+// stamped.
 func (w *worker) sendFree(now int64) int64 {
+	for len(w.resting) > 0 && w.resting[0].until <= now {
+		w.free.push(w.resting.pop())
+	}
 	for w.free.head != nil && now < w.end {
 		c := w.free.head.conn
-		c.corked = true // one write for all of its slots
 		for w.free.head != nil && w.free.head.conn == c {
 			w.sendNext(w.free.pop(), now)
 		}
-		if c.corked = false; c.state == up {
-			w.flush(c, now)
-		}
+		w.flushUp(c, now) // one write for all of its slots
 		now = w.clock.now()
 	}
 	return now
@@ -257,7 +256,8 @@ func (w *worker) rest(s *slot, now int64) int64 {
 	return until
 }
 
-// begin gives a request to a slot's connection, and opens that if need be.
+// begin gives a request to a slot's connection, and opens that if need be. One
+// that is open has it still to be flushed.
 func (w *worker) begin(s *slot, due, now int64) {
 	s.due, s.sent, s.busy, s.moved, s.number = due, now, true, false, w.rec.traced.pick(now)
 	w.flying.push(s)
@@ -265,9 +265,6 @@ func (w *worker) begin(s *slot, due, now int64) {
 	c := s.conn
 	if c.state == up {
 		c.begin(s)
-		if !c.corked {
-			w.flush(c, now)
-		}
 		return
 	}
 	s.held = true
