@@ -245,16 +245,10 @@ func (s *Stream) Receive(o Sink) (total uint64, err error) {
 		flags = syscall.MSG_TRUNC
 	}
 	now := s.clock.Now()
-	more := newGather(s.FD, now)
-	defer more.reset()
+	more := newLull(s.FD, now)
 	for moved := now; ; {
 		n, errno := s.read(block, flags, room)
 		now = s.clock.Now()
-		if errno == 0 {
-			more.came(now, int(n))
-		} else {
-			more.came(now, 0)
-		}
 		switch {
 		case errno == 0 && n == 0:
 			o.Each(now, total)
@@ -266,9 +260,15 @@ func (s *Stream) Receive(o Sink) (total uint64, err error) {
 			return total, errno
 		case now-moved >= o.Patience.Nanoseconds():
 			return total, ErrStalled
+		default:
+			n = 0
 		}
 		if !o.Each(now, total) {
 			return total, nil
+		}
+		more.came(now, int(n))
+		if int(n) < len(block) { // that was all there is
+			more.sleep(room)
 		}
 	}
 }

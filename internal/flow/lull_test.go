@@ -3,32 +3,34 @@ package flow
 import (
 	"errors"
 	"net"
-	"syscall"
 	"testing"
 	"time"
 )
 
-func TestGathered(t *testing.T) {
+func TestLullFor(t *testing.T) {
 	t.Parallel()
-	const ms = int64(time.Millisecond)
+	const ms, big = int64(time.Millisecond), 4 << 20
 	for _, c := range []struct {
 		bytes  int
 		passed int64
-		want   int
+		buffer int
+		want   time.Duration
 	}{
-		{0, 20 * ms, 1}, {1000, 10 * ms, 16}, // 0.8 Mbit/s: 25 B in 250 us
-		{1_250_000, 10 * ms, 16 << 10},   // 1 Gbit/s: 31,250 B
-		{12_500_000, 10 * ms, 256 << 10}, // 10 Gbit/s: 312,500 B
-		{1 << 30, 10 * ms, gatherMost},
+		{0, 20 * ms, big, 0}, {1000, 10 * ms, big, 0},
+		{625_000, 10 * ms, big, 0},                           // 500 Mbit/s: 15,625 B in 250 us
+		{1_250_000, 10 * ms, big, lullMost},                  // 1 Gbit/s: 31,250 B
+		{12_500_000, 10 * ms, big, lullMost},                 // 10 Gbit/s: 312,500 B
+		{125_000_000, 10 * ms, big, 83886 * time.Nanosecond}, // 100 Gbit/s: a quarter of the buffer
+		{12_500_000, 10 * ms, 128 << 10, 26214 * time.Nanosecond},
+		{12_500_000, 10 * ms, 64 << 10, 0}, {12_500_000, 10 * ms, 0, 0},
 	} {
-		if got := gathered(c.bytes, c.passed, gatherMost); got != c.want {
-			t.Errorf("%d bytes in %s: %d, not %d", c.bytes, time.Duration(c.passed), got, c.want)
+		if got := lullFor(c.bytes, c.passed, c.buffer); got != c.want {
+			t.Errorf("%d bytes in %s, buffer of %d: %s, not %s", c.bytes, time.Duration(c.passed), c.buffer, got, c.want)
 		}
 	}
 }
 
-// A stream that was fast and then trickles is heard of soon, to its last byte,
-// and afterwards any byte makes the socket readable again.
+// A stream that was fast and then trickles is heard of soon, to its last byte.
 func TestReceiveAfterARush(t *testing.T) {
 	t.Parallel()
 	client, server := pair(t)
@@ -60,9 +62,6 @@ func TestReceiveAfterARush(t *testing.T) {
 	}})
 	if err = errors.Join(err, <-sent); err != nil || total != rush+few {
 		t.Errorf("%d of %d bytes: %v", total, rush+few, err)
-	}
-	if mark, err := syscall.GetsockoptInt(s.FD, syscall.SOL_SOCKET, syscall.SO_RCVLOWAT); mark != 1 || err != nil {
-		t.Errorf("afterwards %d bytes make it readable: %v", mark, err)
 	}
 }
 
