@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/placement"
 	"github.com/windtunnel/windtunnel/internal/sample/host"
 )
 
@@ -75,9 +76,12 @@ type figures struct {
 	values map[figure][]float64
 	// failed says why a tool's trial in a part has given nothing.
 	failed map[figure]string
-	// repeated is how many trials were run again because of stolen time, and
-	// disturbed how many were kept in spite of it.
-	repeated, disturbed int
+	// place is where a hypervisor has the CPUs; nil: on a real machine.
+	place *placement.Watch
+	// repeated is how many trials were run again because a hypervisor disturbed
+	// them, disturbed how many were kept in spite of it, and elsewhere how many of
+	// these because the CPUs were not in their usual place.
+	repeated, disturbed, elsewhere int
 }
 
 func newFigures(rounds int) *figures {
@@ -85,8 +89,9 @@ func newFigures(rounds int) *figures {
 }
 
 // disturbance is how much of all CPUs' time a hypervisor may give to others
-// during a trial, as a share, and how often a trial with more is run again. It
-// hits whoever happens to run, so it says nothing of the tools.
+// during a trial, as a share, and how often a trial with more is run again, or
+// one during which CPUs were not in their usual place. It hits whoever happens to
+// run, so it says nothing of the tools.
 type disturbance struct {
 	share float64
 	tries int
@@ -99,7 +104,7 @@ func (p part) bears() disturbance {
 	if p == partOpen1k || p == partOpen10k || p == partAgree {
 		return disturbance{share: 0.001, tries: 3}
 	}
-	return disturbance{share: 0.05, tries: 2}
+	return disturbance{share: 0.05, tries: 3}
 }
 
 // judged says whether a tool's figures in a part decide a budget.
@@ -112,46 +117,93 @@ func (t trial) judged() bool {
 	})
 }
 
-// undisturbed runs a trial until it did not break and little time was stolen
-// from it, or its tries are used up; of those that did not break, the try with
-// the least counts. The rule is the same for all tools that decide a budget, and
-// looks at nothing else that they do; the others are not run again. Before each
-// try the machine rests: hypervisors take more from who has just used much.
-func (f *figures) undisturbed(ctx context.Context, t trial, rest time.Duration) (best map[metric]float64, err error) {
-	least, limit := math.Inf(1), t.part.bears()
+// attempt is a trial run once, and what a hypervisor did meanwhile.
+type attempt struct {
+	got       map[metric]float64
+	broken    error
+	stolen    float64 // share of all CPUs' time
+	elsewhere bool    // CPUs were not in their usual place, before it or after
+}
+
+// better says whether an attempt is worth more than another: what did not break
+// first, then what ran in the usual place, then what had less stolen from it.
+func (a attempt) better(than attempt) bool {
+	switch {
+	case (a.broken == nil) != (than.broken == nil):
+		return a.broken == nil
+	case a.elsewhere != than.elsewhere:
+		return than.elsewhere
+	}
+	return a.stolen < than.stolen
+}
+
+func (a attempt) within(limit disturbance) bool {
+	return a.broken == nil && !a.elsewhere && a.stolen <= limit.share
+}
+
+// undisturbed runs a trial until it did not break and a hypervisor let it be, or
+// its tries are used up; the best of them counts. The rule is the same for all
+// tools that decide a budget, and looks at nothing else that they do; the others
+// are not run again.
+func (f *figures) undisturbed(ctx context.Context, t trial, rest time.Duration) (map[metric]float64, error) {
+	limit := t.part.bears()
 	if !t.judged() {
 		limit.tries = 1
 	}
+	var best attempt
 	for try := range limit.tries {
-		if err := sleep(ctx, rest); err != nil {
-			return nil, err
-		}
-		before, err := steal(ctx)
-		if err != nil {
-			return nil, err
-		}
-		began := time.Now()
-		got, broken := t.run(ctx)
-		if broken != nil && (try+1 == limit.tries || ctx.Err() != nil) && best == nil {
-			return nil, broken
-		}
-		after, err := steal(ctx)
-		if err != nil {
-			return nil, err
-		}
-		stolen := (after - before) / (time.Since(began).Seconds() * float64(runtime.NumCPU()))
-		if broken == nil && stolen < least {
-			best, least = got, stolen
-		}
-		if least <= limit.share {
-			return best, nil
-		}
-		if try+1 < limit.tries {
+		if try > 0 {
 			f.repeated++
 		}
+		a, err := f.attempt(ctx, t, rest)
+		if err != nil {
+			return nil, err
+		}
+		if try == 0 || a.better(best) {
+			best = a
+		}
+		if best.within(limit) {
+			return best.got, nil
+		}
+	}
+	if best.broken != nil {
+		return nil, best.broken
 	}
 	f.disturbed++
-	return best, nil
+	if best.elsewhere {
+		f.elsewhere++
+	}
+	return best.got, nil
+}
+
+// attempt runs a trial once. Before it the machine rests: hypervisors take more
+// from who has just used much. The error is not the trial's own.
+func (f *figures) attempt(ctx context.Context, t trial, rest time.Duration) (a attempt, err error) {
+	if err = sleep(ctx, rest); err != nil {
+		return a, err
+	}
+	var at model.CPUDistance
+	if f.place != nil {
+		if at.Before, err = f.place.Settle(ctx); err != nil {
+			return a, err
+		}
+	}
+	before, err := steal(ctx)
+	if err != nil {
+		return a, err
+	}
+	began := time.Now()
+	a.got, a.broken = t.run(ctx)
+	after, err := steal(ctx)
+	if err != nil {
+		return a, err
+	}
+	a.stolen = (after - before) / (time.Since(began).Seconds() * float64(runtime.NumCPU()))
+	if f.place != nil {
+		at.After = f.place.Distance()
+		a.elsewhere = model.Elsewhere(f.place.Usual(), at.Before) || model.Elsewhere(f.place.Usual(), at.After)
+	}
+	return a, nil
 }
 
 // steal is the stolen time of all CPUs since the machine's start, in seconds.

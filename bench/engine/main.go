@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/windtunnel/windtunnel/internal/placement"
 	"github.com/windtunnel/windtunnel/internal/sys"
 	"github.com/windtunnel/windtunnel/internal/target/lab"
 )
@@ -130,6 +131,11 @@ func bench(ctx context.Context, o options, target *lab.Target, out, progress io.
 	}
 	found := slices.DeleteFunc(slices.Clone(all), func(t *tool) bool { return t.path == "" })
 	f := newFigures(o.rounds)
+	if target.Host().Virtualised != "" { // the CPUs of a real machine are where they are
+		if f.place, err = placement.New(ctx, target); err != nil {
+			return exitFailed, err
+		}
+	}
 	if err = o.measure(ctx, append(plan(b, found, o.window), planStreams(b, found, o.window)...), f, progress); err != nil {
 		return exitFailed, err
 	}

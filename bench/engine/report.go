@@ -146,8 +146,11 @@ func (r *report) writeMachine(b *strings.Builder) {
 	fmt.Fprintf(b, "| CPU | %s, %d cores; virtualised: %s |\n| kernel | %s %s, %s |\n", h.CPU, h.Cores, virtual, h.OS, h.Kernel, h.Arch)
 	fmt.Fprintf(b, "| rounds | %d of %s, seed %d |\n", r.options.rounds, r.options.window, r.options.seed)
 	some, paced := partFast.bears(), partOpen1k.bears()
-	fmt.Fprintf(b, "| stolen time | trials with more than %s stolen (of paced loads %s) were run again: %d times; %d had more in each of %d (%d) tries, and the least disturbed counts |\n",
-		perMille(some.share), perMille(paced.share), r.figures.repeated, r.figures.disturbed, some.tries, paced.tries)
+	fmt.Fprintf(b, "| hypervisor | trials with more than %s of the time stolen (of paced loads %s), or with CPUs elsewhere, were run again: %d times; %d were disturbed in each of %d (%d) tries, %d of them by CPUs elsewhere, and the least disturbed counts |\n",
+		perMille(some.share), perMille(paced.share), r.figures.repeated, r.figures.disturbed, some.tries, paced.tries, r.figures.elsewhere)
+	if r.figures.place != nil {
+		fmt.Fprintf(b, "| distance of the CPUs | usually %s to read a cache line that the other has just written |\n", r.figures.place.Usual())
+	}
 	fmt.Fprintf(b, "| idle CPUs | %s |\n", h.IdleCPUs)
 	fmt.Fprintf(b, "| TCP congestion control | %s |\n", cmp.Or(r.options.congestion, h.Congestion))
 	for _, t := range r.tools {

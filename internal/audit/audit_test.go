@@ -58,10 +58,11 @@ func TestEveryRuleTriggers(t *testing.T) {
 		spoil    func(o *model.Outcome)
 	}
 	tests := map[string]want{
-		"trial failed":             {model.SeverityInvalid, func(o *model.Outcome) { o.Failure = &model.Failure{Step: "deploying", Error: "boom"}; o.Load = nil }},
-		"target lost":              {model.SeverityNote, func(o *model.Outcome) { o.Lost = []model.Failure{{Step: "running the load", Error: "boom"}} }},
-		"hypervisor took too much": {model.SeverityNote, func(o *model.Outcome) { o.Stolen = []float64{0.4} }},
-		"not ready":                {model.SeverityInvalid, func(o *model.Outcome) { o.Ready.Passed = false; o.Load = nil; o.Failure = &model.Failure{} }},
+		"trial failed":         {model.SeverityInvalid, func(o *model.Outcome) { o.Failure = &model.Failure{Step: "deploying", Error: "boom"}; o.Load = nil }},
+		"target lost":          {model.SeverityNote, func(o *model.Outcome) { o.Lost = []model.Failure{{Step: "running the load", Error: "boom"}} }},
+		"hypervisor disturbed": {model.SeverityNote, func(o *model.Outcome) { o.Disturbed = []model.Disturbance{{Stolen: 0.4}} }},
+		"CPUs elsewhere":       {model.SeverityNote, func(o *model.Outcome) { o.CPUs = model.CPUDistance{Before: 20, After: 120} }},
+		"not ready":            {model.SeverityInvalid, func(o *model.Outcome) { o.Ready.Passed = false; o.Load = nil; o.Failure = &model.Failure{} }},
 		"failing prefix": {model.SeverityInvalid, func(o *model.Outcome) {
 			o.Load.FailedPrefix, o.Load.FirstSuccess = 100, time.Second
 			o.Load.Succeeded -= 100

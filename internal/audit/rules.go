@@ -25,7 +25,7 @@ func Rules() []Rule {
 		tooFewSamples("p99", 0.99, "response.p99", "response.p99.9", "service.p99", "service.p99.9"),
 		tooFewSamples("p99.9", 0.999, "response.p99.9", "service.p99.9"),
 		searchLimited(), streamGrowing(), datagramsDisagree(), receiverDropped(), notPerPacket(),
-		cpuThrottled(), latencyOfPeriod(), memoryKilled(), samplingUncovered(), hostNoisy(), cpuSpent(), linkLate(), linkNotAsAsked(), farHops(), brokenClaim(), drifting(),
+		cpuThrottled(), latencyOfPeriod(), memoryKilled(), samplingUncovered(), hostNoisy(), cpusElsewhere(), cpuSpent(), linkLate(), linkNotAsAsked(), farHops(), brokenClaim(), drifting(),
 		closedLoop(), coordinatedOmission(), toolNotes(), engineSettings(), certificatesUnchecked(), clocksDiffer(),
 	}
 }

@@ -2,7 +2,7 @@ package audit
 
 import (
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -49,18 +49,47 @@ func variantLeftOut() Rule {
 
 func triedAgain() Rule {
 	return TrialRule{
-		Name:   "hypervisor took too much",
-		Doc:    fmt.Sprintf("A trial from which a hypervisor took more than %.0f %% of the CPUs' time measured the hypervisor: it is run again, whatever it showed, and the try from which the least was taken counts.", metric.StealLimit*100),
+		Name:   "hypervisor disturbed",
+		Doc:    fmt.Sprintf("A trial from which a hypervisor took more than %.0f %% of the CPUs' time, or whose CPUs it moved, measured the hypervisor: it is run again, whatever it showed, and the try that was disturbed least counts.", metric.StealLimit*100),
 		Saved:  "SIDECAR (preemptible shared machines, nothing recorded)",
 		Advice: "figures of the trial are those of the least disturbed try; if it happens often, the host is not fit for measuring",
 		Check: func(_ Evidence, o *model.Outcome) *Doubt {
-			if len(o.Stolen) == 0 {
+			if len(o.Disturbed) == 0 {
 				return nil
 			}
-			most := slices.Max(o.Stolen)
+			most, moved := 0.0, 0
+			for _, d := range o.Disturbed {
+				most = max(most, d.Stolen)
+				if d.CPUs.Moved() {
+					moved++
+				}
+			}
 			return &Doubt{
-				model.SeverityNote, most, "the hypervisor took so much CPU time that the trial was run again",
-				fmt.Sprintf("%d times; up to %.0f %% of all CPU time were stolen", len(o.Stolen), most*100),
+				model.SeverityNote, float64(len(o.Disturbed)), "the hypervisor disturbed the trial so much that it was run again",
+				fmt.Sprintf("%d times; up to %.0f %% of all CPU time were stolen; the CPUs were moved in %d", len(o.Disturbed), most*100, moved),
+			}
+		},
+	}
+}
+
+func cpusElsewhere() Rule {
+	return TrialRule{
+		Name: "CPUs elsewhere",
+		Doc: "A hypervisor moves virtual CPUs about: on one core, below one cache, on different dies or sockets. " +
+			"What passes between them then takes two or three times the CPU time, whatever is measured.",
+		Saved:  "SIDECAR (preemptible shared machines, nothing recorded)",
+		Advice: "trust paired differences over absolute values; pin the virtual CPUs, or measure on a host of your own",
+		Check: func(e Evidence, o *model.Outcome) *Doubt {
+			usual := time.Duration(0)
+			if known := metric.CPUDistances(e.Outcomes); len(known) > 0 {
+				usual = known[len(known)/2]
+			}
+			if !o.CPUs.Moved() && !model.Elsewhere(usual, o.CPUs.Before) {
+				return nil
+			}
+			return &Doubt{
+				model.SeverityNote, float64(max(o.CPUs.Before, o.CPUs.After)), "the hypervisor had the CPUs in another place than in most trials, or moved them",
+				fmt.Sprintf("%s from one to the other before the load, %s after it, usually %s", o.CPUs.Before, o.CPUs.After, usual),
 			}
 		},
 	}

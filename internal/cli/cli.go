@@ -22,6 +22,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/load"
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/placement"
 	"github.com/windtunnel/windtunnel/internal/report"
 	"github.com/windtunnel/windtunnel/internal/runner"
 	"github.com/windtunnel/windtunnel/internal/study"
@@ -80,6 +81,7 @@ type Lab interface { //nolint:interfacebloat // a target and its commands; split
 	model.Enterer
 	Host() model.Host
 	KeepAwake(drowsy bool)
+	placement.Host
 	Sweep() (removed []string, err error)
 	Probes(ctx context.Context) []model.Probe
 	ServeExec(ctx context.Context, s model.Site) error

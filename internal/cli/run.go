@@ -16,6 +16,7 @@ import (
 
 	"github.com/windtunnel/windtunnel/internal/command"
 	"github.com/windtunnel/windtunnel/internal/model"
+	"github.com/windtunnel/windtunnel/internal/placement"
 	"github.com/windtunnel/windtunnel/internal/plan"
 	"github.com/windtunnel/windtunnel/internal/report"
 	"github.com/windtunnel/windtunnel/internal/runner"
@@ -92,8 +93,13 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 		return silent(code) // the same command has run inside
 	}
 	a.catalog.Lab.KeepAwake(o.deepIdle)
-	err = a.runInside(ctx, j, o, place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness, listener: a.catalog.Lab.Brought()})
-	return errors.Join(err, a.catalog.Lab.Close())
+	at := place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness, listener: a.catalog.Lab.Brought()}
+	if at.host.Virtualised != "" { // the CPUs of a real machine are where they are
+		if at.placement, err = placement.New(ctx, a.catalog.Lab); err != nil {
+			return errors.Join(err, a.catalog.Lab.Close())
+		}
+	}
+	return errors.Join(a.runInside(ctx, j, o, at), a.catalog.Lab.Close())
 }
 
 // job is a run to be made or continued.
@@ -270,6 +276,8 @@ type place struct {
 	target  model.Target
 	host    model.Host
 	witness runner.Witness // nil: nobody watches the wire there
+	// placement is where a hypervisor has the host's CPUs; nil: not seen.
+	placement runner.Placement
 	// listener is for --metrics, from outside; nil: there is no outside.
 	listener *os.File
 }
@@ -302,7 +310,7 @@ func (a *app) runInside(ctx context.Context, j job, o runOptions, at place) erro
 	runErr := a.serveLive(ctx, at, j.dir, watched.doing.say, func() (err error) {
 		end, err = runner.Run(ctx, runner.Settings{
 			Plan: j.plan, Target: at.target, App: theApp, Stack: a.stack, Driver: a.driver, Fault: a.fault, Witness: at.witness, Sink: w,
-			Finished: finished, Calibrated: calibrated, Frozen: frozen, Broken: broken, Stop: a.stopRule(j), Progress: watched, Cores: at.host.Cores, SampleEvery: sampleEvery,
+			Finished: finished, Calibrated: calibrated, Frozen: frozen, Broken: broken, Stop: a.stopRule(j), Progress: watched, Cores: at.host.Cores, Placement: at.placement, SampleEvery: sampleEvery,
 		})
 		return err
 	})

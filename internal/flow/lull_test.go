@@ -16,13 +16,15 @@ func TestLullFor(t *testing.T) {
 		buffer int
 		want   time.Duration
 	}{
-		{0, 20 * ms, big, 0}, {1000, 10 * ms, big, 0},
+		{0, 20 * ms, big, 0},
+		{1000, 10 * ms, big, 0},
 		{625_000, 10 * ms, big, 0},                           // 500 Mbit/s: 15,625 B in 250 us
 		{1_250_000, 10 * ms, big, lullMost},                  // 1 Gbit/s: 31,250 B
 		{12_500_000, 10 * ms, big, lullMost},                 // 10 Gbit/s: 312,500 B
 		{125_000_000, 10 * ms, big, 83886 * time.Nanosecond}, // 100 Gbit/s: a quarter of the buffer
 		{12_500_000, 10 * ms, 128 << 10, 26214 * time.Nanosecond},
-		{12_500_000, 10 * ms, 64 << 10, 0}, {12_500_000, 10 * ms, 0, 0},
+		{12_500_000, 10 * ms, 64 << 10, 0},
+		{12_500_000, 10 * ms, 0, 0},
 	} {
 		if got := lullFor(c.bytes, c.passed, c.buffer); got != c.want {
 			t.Errorf("%d bytes in %s, buffer of %d: %s, not %s", c.bytes, time.Duration(c.passed), c.buffer, got, c.want)

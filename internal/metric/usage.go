@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/windtunnel/windtunnel/internal/model"
 )
@@ -126,6 +127,19 @@ type Host struct {
 // hypervisor that took it. It is far above the 2 to 16 % that a busy guest sees
 // by itself on the hosts that we have.
 const StealLimit = 0.25
+
+// CPUDistances are how far apart a virtual machine's CPUs were before each load,
+// ascending; of trials that do not say, none.
+func CPUDistances(all []model.Outcome) []time.Duration {
+	var known []time.Duration
+	for i := range all {
+		if d := all[i].CPUs.Before; d > 0 {
+			known = append(known, d)
+		}
+	}
+	slices.Sort(known)
+	return known
+}
 
 // HostNoise derives the host's noise from the raw samples. cores is the number
 // of CPUs of the host.

@@ -19,11 +19,13 @@ type Outcome struct {
 	Failure *Failure `json:"failure,omitempty"`
 	// Lost are earlier tries at the trial that the target lost.
 	Lost []Failure `json:"lost,omitempty"`
-	// Stolen are the shares of all CPUs' time that a hypervisor took in tries at
-	// the trial that do not count: from this one it took less.
-	Stolen []float64   `json:"stolen,omitempty"`
-	Ready  *Ready      `json:"ready,omitempty"`
-	Load   *LoadResult `json:"load,omitempty"`
+	// Disturbed are earlier or later tries at the trial that do not count, as a
+	// hypervisor disturbed them more than this one.
+	Disturbed []Disturbance `json:"disturbed,omitempty"`
+	// CPUs is where the host's CPUs were, on a virtual machine.
+	CPUs  CPUDistance `json:"cpu_distance,omitzero"`
+	Ready *Ready      `json:"ready,omitempty"`
+	Load  *LoadResult `json:"load,omitempty"`
 	// Search is how the rate was found, where it was searched for; Load, Samples
 	// and Window are then of the last confirmation.
 	Search *SearchResult `json:"search,omitempty"`

@@ -422,6 +422,16 @@ func (b *builder) unavailable() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// cpuDistances is how far apart a virtual machine's CPUs were: the median before
+// the loads, and the extremes.
+func cpuDistances(all []model.Outcome) string {
+	known := metric.CPUDistances(all)
+	if len(known) == 0 {
+		return "not known"
+	}
+	return fmt.Sprintf("%s to read what another has just written (%s to %s)", known[len(known)/2], known[0], known[len(known)-1])
+}
+
 func provenance(run *store.Run) []Entry {
 	h := host(run)
 	e := []Entry{
@@ -437,6 +447,7 @@ func provenance(run *store.Run) []Entry {
 		{"idle CPUs", cmp.Or(h.IdleCPUs, "not known")},
 		{"control groups", h.Cgroups},
 		{"rootless", strconv.FormatBool(h.Rootless)},
+		{"distance of the CPUs", cpuDistances(run.Outcomes)},
 		{"generator's CPUs", fmt.Sprint(h.GeneratorCPUs)},
 		{"CPUs of everything else", fmt.Sprint(h.OtherCPUs)},
 	}

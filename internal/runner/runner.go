@@ -49,6 +49,8 @@ type Settings struct {
 	// Cores are the host's CPUs, where it is seen how much of their time a
 	// hypervisor takes; 0: no trial is run again for that.
 	Cores int
+	// Placement is where a hypervisor has the host's CPUs; nil: nobody sees it.
+	Placement Placement
 	// SampleEvery is the time between resource readings in the window.
 	SampleEvery time.Duration
 }
@@ -141,7 +143,7 @@ type run struct {
 	pending     []kept
 	done        int
 	total       int
-	again       int // trials that were begun again because CPU time was stolen
+	again       int // trials that were begun again because a hypervisor disturbed them
 }
 
 func indexes(outcomes []model.Outcome) map[int]bool {

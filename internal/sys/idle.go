@@ -2,6 +2,7 @@ package sys
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -51,20 +52,41 @@ func KeepAwake(drowsy bool) *Awake {
 		a.why = errors.New("the kernel has no idle states to choose from; one booted with idle=poll does not sleep")
 		return a
 	}
-	if a.file, err = os.OpenFile(latencyDevice, os.O_WRONLY, 0); err != nil {
-		a.why = err
-		return a
+	a.ask()
+	return a
+}
+
+func (a *Awake) ask() {
+	if a.file, a.why = os.OpenFile(latencyDevice, os.O_WRONLY, 0); a.why != nil {
+		return
 	}
-	if err = binary.Write(a.file, binary.NativeEndian, int32(a.limit.Microseconds())); err != nil { //nolint:gosec // G115: one of the constants above
+	if err := binary.Write(a.file, binary.NativeEndian, int32(a.limit.Microseconds())); err != nil { //nolint:gosec // G115: one of the constants above
 		a.why = errors.Join(fmt.Errorf("limiting how long CPUs take to wake up: %w", err), a.Close())
 	}
-	return a
 }
 
 // Virtual says whether the CPUs say that they are a hypervisor's.
 func Virtual() bool {
 	cpus, err := ReadFile("/proc/cpuinfo")
 	return err == nil && bytes.Contains(cpus, []byte("hypervisor"))
+}
+
+// Rest lets idle CPUs sleep for a while, as deep as they like.
+func (a *Awake) Rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	if a.Held() {
+		if err := a.Close(); err != nil {
+			return fmt.Errorf("letting CPUs sleep: %w", err)
+		}
+		defer a.ask()
+	}
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // String says whether idle CPUs sleep.

@@ -17,6 +17,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -173,6 +174,22 @@ func (t *Target) KeepAwake(drowsy bool) {
 		t.host.Notes = append(t.host.Notes, "idle CPUs sleep: a virtual CPU that sleeps gives its place to others, and wakes up up to milliseconds late")
 	}
 }
+
+// CPUDistance is how long the generator's CPU takes to read what another has just
+// written: the median over the others, or the first few of them. 0: not known.
+func (t *Target) CPUDistance() time.Duration {
+	const most = 8
+	var all []time.Duration
+	for _, other := range t.host.OtherCPUs[:min(len(t.host.OtherCPUs), most)] {
+		all = append(all, sys.CacheDistance(other, t.host.GeneratorCPUs[0]))
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// Rest lets idle CPUs sleep for a while, as deep as they like. Inside only, once
+// it is settled whether they are kept awake.
+func (t *Target) Rest(ctx context.Context, d time.Duration) error { return t.awake.Rest(ctx, d) }
 
 // ID names this lab in the state folder and among the cgroups.
 func (t *Target) ID() string { return t.id }

@@ -78,9 +78,9 @@ func TestStolenTrialsAreRunAgain(t *testing.T) { //nolint:paralleltest // loads 
 				t.Fatalf("%v, %s; %d outcomes", err, end.Reason, len(sk.outcomes))
 			}
 			var stolen [][]float64
-			for _, o := range sk.outcomes {
-				if len(o.Stolen) > 0 {
-					stolen = append(stolen, o.Stolen)
+			for i := range sk.outcomes {
+				if shares := stolenFrom(&sk.outcomes[i]); shares != nil {
+					stolen = append(stolen, shares)
 				}
 			}
 			if diff := cmp.Diff(tt.stolen, stolen, near()); diff != "" {
@@ -101,7 +101,66 @@ func TestLeastStolenTryCounts(t *testing.T) { //nolint:paralleltest // loads at 
 	if _, err := Run(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]float64{0.5, 0.4}, sk.outcomes[0].Stolen, near()); diff != "" {
+	if diff := cmp.Diff([]float64{0.5, 0.4}, stolenFrom(&sk.outcomes[0]), near()); diff != "" {
 		t.Errorf("tries that do not count (-want +got):\n%s", diff)
+	}
+}
+
+// stolenFrom are the shares that were stolen from tries that do not count.
+func stolenFrom(o *model.Outcome) (shares []float64) {
+	for _, d := range o.Disturbed {
+		shares = append(shares, d.Stolen)
+	}
+	return shares
+}
+
+// moved is a placement that ends each load at one distance after the other, and
+// begins all at the same.
+type moved struct {
+	after   []time.Duration
+	settled int
+}
+
+const usually = 20 * time.Nanosecond
+
+func (m *moved) Settle(context.Context) (time.Duration, error) {
+	m.settled++
+	return usually, nil
+}
+
+func (m *moved) Distance() time.Duration {
+	if len(m.after) == 0 {
+		return usually
+	}
+	d := m.after[0]
+	m.after = m.after[1:]
+	return d
+}
+
+// A trial whose CPUs are moved is run again; a try in one place counts, and
+// where each try was is kept.
+func TestTrialsOfMovedCPUsAreRunAgain(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	s, tg, sk := settings(t)
+	s.Plan.Trials = s.Plan.Trials[:2]
+	far := 130 * time.Nanosecond
+	m := &moved{after: []time.Duration{far, usually + 5, usually - 5}}
+	s.Placement = m
+	if _, err := Run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	want := []model.Outcome{
+		{CPUs: model.CPUDistance{Before: usually, After: usually + 5}, Disturbed: []model.Disturbance{{CPUs: model.CPUDistance{Before: usually, After: far}}}},
+		{CPUs: model.CPUDistance{Before: usually, After: usually - 5}},
+	}
+	for i, w := range want {
+		if diff := cmp.Diff(w.CPUs, sk.outcomes[i].CPUs); diff != "" {
+			t.Errorf("trial %d (-want +got):\n%s", i+1, diff)
+		}
+		if diff := cmp.Diff(w.Disturbed, sk.outcomes[i].Disturbed); diff != "" {
+			t.Errorf("tries of trial %d that do not count (-want +got):\n%s", i+1, diff)
+		}
+	}
+	if m.settled != 3 || tg.sites != 0 {
+		t.Errorf("%d tries, %d sites are left", m.settled, tg.sites)
 	}
 }
