@@ -131,7 +131,7 @@ func TestAgreement(t *testing.T) {
 		for tool, v := range map[string][2]float64{ // against the fast server, and nginx
 			ours: {80, 100}, "oha": {75, 115}, "vegeta": {80, 130}, "wrk2": {980, 1010}, "late": {980, 1150}, "early": {70, 50},
 		} {
-			f.record(round, figure{partAgree, tool, metricFloor}, v[0]*us)
+			f.record(round, figure{partAgree, tool, metricFloor50}, v[0]*us)
 			f.record(round, figure{partAgree, tool, metricP50}, v[1]*us+jitter)
 		}
 	}
@@ -145,7 +145,7 @@ func TestAgreement(t *testing.T) {
 		"broken": {verdict: notMeasured, quotient: "-", why: "it broke"},
 		"absent": {verdict: notMeasured, quotient: "-", why: "absent was not found", absent: true},
 	} {
-		got := agreement{"p50", metricP50, peer}.judge(f, []string{"absent"})
+		got := agreement{"p50", metricP50, metricFloor50, peer}.judge(f, []string{"absent"})
 		if got.verdict != want.verdict || got.quotient != want.quotient || got.why != want.why || got.absent != want.absent {
 			t.Errorf("%s: %+v", peer, got)
 		}

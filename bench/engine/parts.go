@@ -126,7 +126,9 @@ func (b *bed) agreement(ctx context.Context, t *tool, window time.Duration) (map
 		return nil, err
 	}
 	l, err := report(b.nginx(ctx))
-	return map[metric]float64{metricFloor: floor.p50.Seconds(), metricP50: l.p50.Seconds(), metricP99: l.p99.Seconds()}, err
+	return map[metric]float64{
+		metricFloor50: floor.p50.Seconds(), metricFloor99: floor.p99.Seconds(), metricP50: l.p50.Seconds(), metricP99: l.p99.Seconds(),
+	}, err
 }
 
 // stalled compares what a tool reports of a stall with what must have been.
