@@ -81,6 +81,14 @@ func less(a, b model.Disturbance) bool {
 	return a.Stolen < b.Stolen
 }
 
+// triedAgain is how often trials of earlier sessions were begun again.
+func triedAgain(outcomes []model.Outcome) (n int) {
+	for i := range outcomes {
+		n += len(outcomes[i].Disturbed)
+	}
+	return n
+}
+
 // extra is how many tries there may have been by now beyond one a trial.
 func (r *run) extra() int {
 	return disturbedTries - 1 + int(disturbedExtra*float64(r.done))

@@ -106,6 +106,21 @@ func TestLeastStolenTryCounts(t *testing.T) { //nolint:paralleltest // loads at 
 	}
 }
 
+// What earlier sessions have tried again counts for all of a run.
+func TestTriesOfEarlierSessionsCount(t *testing.T) { //nolint:paralleltest // loads at a time share two processors
+	s, tg, sk := settings(t)
+	s.Plan.Trials = s.Plan.Trials[:2]
+	s.Finished = []model.Outcome{{Trial: s.Plan.Trials[0], Disturbed: make([]model.Disturbance, 2)}}
+	r := &robbed{target: tg, shares: []float64{0.5, 0.1}}
+	s.Target, s.Cores = r, cores
+	if _, err := Run(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if r.tries != 1 || len(sk.outcomes) != 1 || sk.outcomes[0].Disturbed != nil {
+		t.Errorf("%d tries at a trial when none was left", r.tries)
+	}
+}
+
 // stolenFrom are the shares that were stolen from tries that do not count.
 func stolenFrom(o *model.Outcome) (shares []float64) {
 	for _, d := range o.Disturbed {

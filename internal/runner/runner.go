@@ -99,6 +99,7 @@ func Run(ctx context.Context, s Settings) (End, error) {
 	}
 	have := indexes(s.Finished)
 	r.done = len(have) + len(indexes(s.Calibrated)) + len(indexes(s.Broken))
+	r.again = triedAgain(s.Finished) + triedAgain(s.Calibrated) + triedAgain(s.Broken)
 	if err := r.calibrate(ctx); err != nil {
 		return r.end(stopped(err), false), err
 	}
