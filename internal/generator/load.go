@@ -201,7 +201,9 @@ func (a *app) runLoad(ctx context.Context, j loadJob, s *summary.Load, f *loadFl
 	awake := sys.KeepAwake(f.deepIdle)
 	s.IdleCPUs = awake.String()
 	var err error
+	s.CPUs.Before = cpuDistance()
 	s.Result, _, err = load.Run(context.WithoutCancel(ctx), job)
+	s.CPUs.After = cpuDistance()
 	err = errors.Join(err, awake.Close())
 	p.close()
 	s.Stopped = ctx.Err() != nil
@@ -212,6 +214,16 @@ func (a *app) runLoad(ctx context.Context, j loadJob, s *summary.Load, f *loadFl
 		a.env.Complain("windtunnel: ended early; this is what was measured\n")
 	}
 	return nil
+}
+
+// cpuDistance is how far apart the first and the last CPU are that this program
+// may run on; 0 where there is one only, or they cannot be moved.
+func cpuDistance() time.Duration {
+	cpus, err := sys.Affinity()
+	if err != nil || len(cpus) < 2 || !sys.Virtual() {
+		return 0
+	}
+	return sys.CacheDistance(cpus[0], cpus[len(cpus)-1])
 }
 
 // tell prints the summary and writes the files that were asked for.

@@ -81,15 +81,16 @@ type warmupJSON struct {
 }
 
 type generatorJSON struct {
-	Lateness map[string]any `json:"lateness"`
-	CPU      float64        `json:"cpu_s"`
-	CPUShare float64        `json:"cpu_share"`
-	PerReq   float64        `json:"cpu_us_per_request"`
-	Turn     float64        `json:"turnaround_us_per_request"`
-	Idle     float64        `json:"idle"`
-	Workers  int            `json:"workers"`
-	IdleCPUs string         `json:"idle_cpus"`
-	Clock    string         `json:"clock"`
+	Lateness map[string]any    `json:"lateness"`
+	CPU      float64           `json:"cpu_s"`
+	CPUShare float64           `json:"cpu_share"`
+	PerReq   float64           `json:"cpu_us_per_request"`
+	Turn     float64           `json:"turnaround_us_per_request"`
+	Idle     float64           `json:"idle"`
+	Workers  int               `json:"workers"`
+	IdleCPUs string            `json:"idle_cpus"`
+	CPUs     model.CPUDistance `json:"cpu_distance"`
+	Clock    string            `json:"clock"`
 }
 
 type slotJSON struct {
@@ -131,7 +132,7 @@ func (l *Load) WriteJSON(w io.Writer) error {
 		Opened: r.Sockets, Messages: r.Messages, Warmup: warmupJSON{r.WarmupDue, r.WarmupFailed},
 		Generator: generatorJSON{
 			Lateness: latencies(r.Lateness), CPU: r.GeneratorCPU.Seconds(), CPUShare: round(l.cpuShare(), 4),
-			Idle: round(r.GeneratorIdle, 4), Workers: r.Workers, IdleCPUs: l.IdleCPUs, Clock: r.Clock,
+			Idle: round(r.GeneratorIdle, 4), Workers: r.Workers, IdleCPUs: l.IdleCPUs, CPUs: l.CPUs, Clock: r.Clock,
 		},
 		Timeline: []slotJSON{}, Findings: l.Findings(), FailIf: l.Failed,
 	}

@@ -24,7 +24,8 @@ type Load struct {
 	Load      model.Load
 	Warmup    time.Duration
 	Seed      uint64
-	IdleCPUs  string // of the generator's host: kept awake, or why they may sleep
+	IdleCPUs  string            // of the generator's host: kept awake, or why they may sleep
+	CPUs      model.CPUDistance // of the generator's host, where it is a virtual machine
 	// Stopped says that the load was ended before its time; Load.Duration is
 	// then still what was asked for, Result.Elapsed what was measured.
 	Stopped bool
@@ -38,7 +39,7 @@ type Load struct {
 func (l *Load) Outcome() model.Outcome {
 	return model.Outcome{
 		Trial:   model.Trial{Variant: l.URL, Load: l.Load.Name},
-		Started: l.Started, Load: l.Result,
+		Started: l.Started, Load: l.Result, CPUs: l.CPUs,
 	}
 }
 

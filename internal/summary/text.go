@@ -407,5 +407,8 @@ func (p *page) generator(l *Load) {
 	if l.IdleCPUs != "" {
 		p.line("idle CPUs", l.IdleCPUs)
 	}
+	if l.CPUs.Before > 0 {
+		p.line("CPUs apart", FormatTime(l.CPUs.Before)+" before the load, "+FormatTime(l.CPUs.After)+" after it")
+	}
 	p.line("clock", r.Clock)
 }
