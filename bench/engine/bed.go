@@ -210,15 +210,3 @@ func (b *bed) traffic() (traffic, error) {
 	})
 	return t, err
 }
-
-// sleep waits, or returns why not.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/windtunnel/windtunnel/internal/model"
 	"github.com/windtunnel/windtunnel/internal/placement"
 	"github.com/windtunnel/windtunnel/internal/sample/host"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // figure names what is measured of one tool in one part.
@@ -77,7 +78,7 @@ type figures struct {
 	values map[figure][]float64
 	// failed says why a tool's trial in a part has given nothing.
 	failed map[figure]string
-	// place is where a hypervisor has the CPUs; nil: on a real machine.
+	// place is where a hypervisor has the CPUs.
 	place *placement.Watch
 	// repeated is how many trials were run again because a hypervisor disturbed
 	// them, disturbed how many were kept in spite of it, and elsewhere how many of
@@ -180,14 +181,12 @@ func (f *figures) undisturbed(ctx context.Context, t trial, rest time.Duration) 
 // attempt runs a trial once. Before it the machine rests: hypervisors take more
 // from who has just used much. The error is not the trial's own.
 func (f *figures) attempt(ctx context.Context, t trial, rest time.Duration) (a attempt, err error) {
-	if err = sleep(ctx, rest); err != nil {
+	if err = sys.Sleep(ctx, rest); err != nil {
 		return a, err
 	}
-	var at model.CPUDistance
-	if f.place != nil {
-		if at.Before, err = f.place.Settle(ctx); err != nil {
-			return a, err
-		}
+	was, err := f.place.Settle(ctx)
+	if err != nil {
+		return a, err
 	}
 	before, err := steal(ctx)
 	if err != nil {
@@ -200,10 +199,8 @@ func (f *figures) attempt(ctx context.Context, t trial, rest time.Duration) (a a
 		return a, err
 	}
 	a.stolen = (after - before) / (time.Since(began).Seconds() * float64(runtime.NumCPU()))
-	if f.place != nil {
-		at.After = f.place.Distance()
-		a.elsewhere = model.Elsewhere(f.place.Usual(), at.Before) || model.Elsewhere(f.place.Usual(), at.After)
-	}
+	usual, is := f.place.Usual(), f.place.Distance()
+	a.elsewhere = model.Elsewhere(usual, was) || model.Elsewhere(usual, is)
 	return a, nil
 }
 

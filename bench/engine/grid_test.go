@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/windtunnel/windtunnel/internal/placement"
 )
 
 // grid is n arrivals, each moved by what move says.
@@ -169,6 +171,12 @@ func TestIdleInFewRounds(t *testing.T) {
 	}
 }
 
+// realMachine is a host whose CPUs stay where they are.
+type realMachine struct{}
+
+func (realMachine) CPUDistance() time.Duration                { return 0 }
+func (realMachine) Rest(context.Context, time.Duration) error { return nil }
+
 func TestBrokenTriesAreRunAgain(t *testing.T) {
 	t.Parallel()
 	breaking := func(times int) trial {
@@ -182,6 +190,10 @@ func TestBrokenTriesAreRunAgain(t *testing.T) {
 	}
 	tries := partOpen1k.bears().tries
 	f := newFigures(1)
+	var err error
+	if f.place, err = placement.New(t.Context(), realMachine{}); err != nil {
+		t.Fatal(err)
+	}
 	if got, err := f.undisturbed(t.Context(), breaking(tries-1), 0); err != nil || got[metricCPU] != float64(tries) || f.repeated != tries-1 {
 		t.Errorf("%v, %v after %d repetitions", got, err, f.repeated)
 	}

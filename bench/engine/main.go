@@ -131,10 +131,8 @@ func bench(ctx context.Context, o options, target *lab.Target, out, progress io.
 	}
 	found := slices.DeleteFunc(slices.Clone(all), func(t *tool) bool { return t.path == "" })
 	f := newFigures(o.rounds)
-	if target.Host().Virtualised != "" { // the CPUs of a real machine are where they are
-		if f.place, err = placement.New(ctx, target); err != nil {
-			return exitFailed, err
-		}
+	if f.place, err = placement.New(ctx, target); err != nil {
+		return exitFailed, err
 	}
 	if err = o.measure(ctx, append(plan(b, found, o.window), planStreams(b, found, o.window)...), f, progress); err != nil {
 		return exitFailed, err

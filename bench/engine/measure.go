@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"syscall"
 	"time"
+
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 const (
@@ -75,7 +77,7 @@ func (b *bed) observe(ctx context.Context, s *server, window time.Duration, argv
 	if err != nil {
 		return u, err
 	}
-	if err = sleep(ctx, window); err != nil {
+	if err = sys.Sleep(ctx, window); err != nil {
 		return u, err
 	}
 	last, err := b.read(ctx, s, client)
@@ -152,7 +154,7 @@ func (b *bed) until(ctx context.Context, client *process, begun func() (bool, er
 			return err
 		}
 		if yes {
-			return sleep(ctx, settle)
+			return sys.Sleep(ctx, settle)
 		}
 		select {
 		case <-client.Done():
@@ -162,7 +164,7 @@ func (b *bed) until(ctx context.Context, client *process, begun func() (bool, er
 		if waited > patience {
 			return fmt.Errorf("%s has not begun after %s", client.name, patience)
 		}
-		if err := sleep(ctx, every); err != nil {
+		if err := sys.Sleep(ctx, every); err != nil {
 			return err
 		}
 	}
@@ -179,14 +181,14 @@ func (b *bed) stall(ctx context.Context, s *server, argv []string) (stood time.D
 	if err = b.underWay(ctx, s, client); err != nil {
 		return 0, nil, err
 	}
-	if err = sleep(ctx, stallAfter); err != nil {
+	if err = sys.Sleep(ctx, stallAfter); err != nil {
 		return 0, nil, err
 	}
 	if err = s.Signal(stop); err != nil {
 		return 0, nil, err
 	}
 	began := time.Now()
-	err = sleep(ctx, stallFor)
+	err = sys.Sleep(ctx, stallFor)
 	err = errors.Join(err, s.Signal(goOn))
 	stood = time.Since(began)
 	if err != nil {

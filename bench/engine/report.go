@@ -149,7 +149,7 @@ func (r *report) writeMachine(b *strings.Builder) {
 	some, paced := partFast.bears(), partOpen1k.bears()
 	fmt.Fprintf(b, "| hypervisor | trials with more than %s of the time stolen (of paced loads %s), or with CPUs elsewhere, were run again: %d times; %d were disturbed in each of %d (%d) tries, %d of them by CPUs elsewhere, and the least disturbed counts |\n",
 		perMille(some.share), perMille(paced.share), r.figures.repeated, r.figures.disturbed, some.tries, paced.tries, r.figures.elsewhere)
-	if r.figures.place != nil {
+	if r.figures.place.Usual() > 0 {
 		fmt.Fprintf(b, "| distance of the CPUs | usually %s to read a cache line that the other has just written |\n", r.figures.place.Usual())
 	}
 	fmt.Fprintf(b, "| idle CPUs | %s |\n", h.IdleCPUs)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // Ports of the servers.
@@ -167,7 +169,7 @@ func (b *bed) listening(ctx context.Context, addr netip.AddrPort) error {
 		if try == tries {
 			return err
 		}
-		if err := sleep(ctx, every); err != nil {
+		if err := sys.Sleep(ctx, every); err != nil {
 			return err
 		}
 	}

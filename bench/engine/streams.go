@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/windtunnel/windtunnel/internal/flow"
+	"github.com/windtunnel/windtunnel/internal/sys"
 )
 
 // Loads that are not made of HTTP requests. Each tool brings its own server.
@@ -59,7 +60,7 @@ func (b *bed) peerServer(t *tool, args ...string) func(context.Context) (*server
 			return nil, err
 		}
 		s := &server{process: p, close: func(ctx context.Context) error { return b.end(ctx, p) }}
-		return s, sleep(ctx, settle) // it is not asked whether it listens: iperf3 would take that for a test
+		return s, sys.Sleep(ctx, settle) // it is not asked whether it listens: iperf3 would take that for a test
 	}
 }
 
@@ -115,7 +116,7 @@ func (b *bed) interrupted(ctx context.Context, s *server, argv []string) (out []
 		return nil, err
 	}
 	err = s.Signal(stop)
-	err = errors.Join(err, sleep(ctx, pause), s.Signal(goOn))
+	err = errors.Join(err, sys.Sleep(ctx, pause), s.Signal(goOn))
 	if err != nil {
 		return nil, err
 	}

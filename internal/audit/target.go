@@ -2,7 +2,6 @@ package audit
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/windtunnel/windtunnel/internal/metric"
 	"github.com/windtunnel/windtunnel/internal/model"
@@ -80,10 +79,7 @@ func cpusElsewhere() Rule {
 		Saved:  "SIDECAR (preemptible shared machines, nothing recorded)",
 		Advice: "trust paired differences over absolute values; pin the virtual CPUs, or measure on a host of your own",
 		Check: func(e Evidence, o *model.Outcome) *Doubt {
-			usual := time.Duration(0)
-			if known := metric.CPUDistances(e.Outcomes); len(known) > 0 {
-				usual = known[len(known)/2]
-			}
+			usual, _, _ := metric.CPUDistances(e.Outcomes)
 			if !o.CPUs.Moved() && !model.Elsewhere(usual, o.CPUs.Before) {
 				return nil
 			}

@@ -94,10 +94,8 @@ func (a *app) run(ctx context.Context, args []string, o runOptions) error {
 	}
 	a.catalog.Lab.KeepAwake(o.deepIdle)
 	at := place{target: a.catalog.Lab, host: a.catalog.Lab.Host(), witness: a.catalog.Witness, listener: a.catalog.Lab.Brought()}
-	if at.host.Virtualised != "" { // the CPUs of a real machine are where they are
-		if at.placement, err = placement.New(ctx, a.catalog.Lab); err != nil {
-			return errors.Join(err, a.catalog.Lab.Close())
-		}
+	if at.placement, err = placement.New(ctx, a.catalog.Lab); err != nil {
+		return errors.Join(err, a.catalog.Lab.Close())
 	}
 	return errors.Join(a.runInside(ctx, j, o, at), a.catalog.Lab.Close())
 }

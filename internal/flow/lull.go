@@ -26,7 +26,7 @@ type lull struct {
 	fd    int
 	since int64
 	bytes int
-	now   syscall.Timespec
+	span  syscall.Timespec // of the sleep now
 }
 
 func newLull(fd int, now int64) *lull { return &lull{fd: fd, since: now} }
@@ -42,7 +42,7 @@ func (l *lull) came(now int64, n int) {
 	if err != nil {
 		buffer = 0
 	}
-	l.now = syscall.NsecToTimespec(lullFor(l.bytes, passed, buffer).Nanoseconds())
+	l.span = syscall.NsecToTimespec(lullFor(l.bytes, passed, buffer).Nanoseconds())
 	l.bytes, l.since = 0, now
 }
 
@@ -62,10 +62,10 @@ func lullFor(count int, passed int64, buffer int) time.Duration {
 
 // sleep sleeps; with room, it does not tell the scheduler.
 func (l *lull) sleep(room bool) {
-	if l.now.Nsec == 0 {
+	if l.span.Nsec == 0 {
 		return
 	}
-	span := unsafe.Pointer(&l.now) //nolint:gosec // G103: the kernel reads it during the call
+	span := unsafe.Pointer(&l.span) //nolint:gosec // G103: the kernel reads it during the call
 	if room {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_NANOSLEEP, uintptr(span), 0, 0) // a signal may end it early
 		return

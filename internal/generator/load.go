@@ -216,14 +216,15 @@ func (a *app) runLoad(ctx context.Context, j loadJob, s *summary.Load, f *loadFl
 	return nil
 }
 
-// cpuDistance is how far apart the first and the last CPU are that this program
-// may run on; 0 where there is one only, or they cannot be moved.
+// cpuDistance is how far the last CPU that this program may run on is from the
+// others; 0 where there are none, or they cannot be moved.
 func cpuDistance() time.Duration {
 	cpus, err := sys.Affinity()
-	if err != nil || len(cpus) < 2 || !sys.Virtual() {
+	if err != nil || len(cpus) == 0 || !sys.Virtual() {
 		return 0
 	}
-	return sys.CacheDistance(cpus[0], cpus[len(cpus)-1])
+	last := len(cpus) - 1
+	return sys.CPUDistance(cpus[last], cpus[:last])
 }
 
 // tell prints the summary and writes the files that were asked for.

@@ -128,17 +128,20 @@ type Host struct {
 // by itself on the hosts that we have.
 const StealLimit = 0.25
 
-// CPUDistances are how far apart a virtual machine's CPUs were before each load,
-// ascending; of trials that do not say, none.
-func CPUDistances(all []model.Outcome) []time.Duration {
+// CPUDistances are how far apart a virtual machine's CPUs were before the loads:
+// the median and the extremes of the trials that say; 0: none does.
+func CPUDistances(all []model.Outcome) (usual, least, most time.Duration) {
 	var known []time.Duration
 	for i := range all {
 		if d := all[i].CPUs.Before; d > 0 {
 			known = append(known, d)
 		}
 	}
+	if len(known) == 0 {
+		return 0, 0, 0
+	}
 	slices.Sort(known)
-	return known
+	return known[len(known)/2], known[0], known[len(known)-1]
 }
 
 // HostNoise derives the host's noise from the raw samples. cores is the number

@@ -35,8 +35,12 @@ type Watch struct {
 	usual time.Duration
 }
 
-// New finds how far apart the host's CPUs usually are, in two seconds.
+// New finds how far apart the host's CPUs usually are, in two seconds. Where that
+// is not known, or they cannot be moved, it is never elsewhere.
 func New(ctx context.Context, h Host) (*Watch, error) {
+	if h.CPUDistance() == 0 {
+		return &Watch{host: h}, nil
+	}
 	var all []time.Duration
 	for range readings {
 		if err := h.Rest(ctx, rest); err != nil {

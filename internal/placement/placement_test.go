@@ -48,7 +48,7 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &machine{distances: append([]time.Duration{die, cache, cache, core, cache, die, cache, cache, die}, c.then...)}
+			m := &machine{distances: append([]time.Duration{die, die, cache, cache, core, cache, die, cache, cache, die}, c.then...)}
 			w, err := New(t.Context(), m)
 			if err != nil || w.Usual() != cache || m.rests != readings {
 				t.Fatalf("usually %s after %d rests: %v", w.Usual(), m.rests, err)
@@ -58,6 +58,18 @@ func TestSettle(t *testing.T) {
 				t.Errorf("%s after %d rests: %v; want %s after %d", got, m.rests, err, c.want, c.rests)
 			}
 		})
+	}
+}
+
+func TestUnknownDistance(t *testing.T) {
+	t.Parallel()
+	m := &machine{distances: []time.Duration{0}}
+	w, err := New(t.Context(), m)
+	if err != nil || w.Usual() != 0 {
+		t.Fatalf("usually %s: %v", w.Usual(), err)
+	}
+	if d, err := w.Settle(t.Context()); d != 0 || err != nil || m.rests != 0 {
+		t.Errorf("%s after %d rests: %v", d, m.rests, err)
 	}
 }
 

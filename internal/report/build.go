@@ -425,11 +425,11 @@ func (b *builder) unavailable() []string {
 // cpuDistances is how far apart a virtual machine's CPUs were: the median before
 // the loads, and the extremes.
 func cpuDistances(all []model.Outcome) string {
-	known := metric.CPUDistances(all)
-	if len(known) == 0 {
+	usual, least, most := metric.CPUDistances(all)
+	if usual == 0 {
 		return "not known"
 	}
-	return fmt.Sprintf("%s to read what another has just written (%s to %s)", known[len(known)/2], known[0], known[len(known)-1])
+	return fmt.Sprintf("%s to read what another has just written (%s to %s)", usual, least, most)
 }
 
 func provenance(run *store.Run) []Entry {

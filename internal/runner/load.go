@@ -38,20 +38,13 @@ func (t *trial) runLoad(ctx context.Context) error {
 	if err := t.limit(); err != nil {
 		return fmt.Errorf("limiting components: %w", err)
 	}
-	if t.Placement == nil {
-		return t.measureAll(ctx)
+	if t.Placement != nil {
+		var err error
+		if t.out.CPUs.Before, err = t.Placement.Settle(ctx); err != nil {
+			return err
+		}
+		defer func() { t.out.CPUs.After = t.Placement.Distance() }()
 	}
-	var err error
-	if t.out.CPUs.Before, err = t.Placement.Settle(ctx); err != nil {
-		return err
-	}
-	err = t.measureAll(ctx)
-	t.out.CPUs.After = t.Placement.Distance()
-	return err
-}
-
-// measureAll is the load, or all loads of a search.
-func (t *trial) measureAll(ctx context.Context) error {
 	if t.load.Search != nil {
 		return t.search(ctx)
 	}

@@ -3,6 +3,7 @@ package sys
 import (
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 	"unsafe"
 )
@@ -39,6 +40,21 @@ func CacheDistance(writer, reader int) time.Duration {
 		return 0 // not allowed on one of them: not known
 	}
 	return least
+}
+
+// CPUDistance is the median of a CPU's CacheDistance from others, or from the
+// first few of them; 0: there are none, or it is not known.
+func CPUDistance(reader int, others []int) time.Duration {
+	const most = 8
+	var all []time.Duration
+	for _, other := range others[:min(len(others), most)] {
+		all = append(all, CacheDistance(other, reader))
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 // cacheDistance moves its thread from one CPU to the other: no second thread

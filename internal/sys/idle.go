@@ -73,20 +73,13 @@ func Virtual() bool {
 
 // Rest lets idle CPUs sleep for a while, as deep as they like.
 func (a *Awake) Rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	if a.Held() {
 		if err := a.Close(); err != nil {
 			return fmt.Errorf("letting CPUs sleep: %w", err)
 		}
 		defer a.ask()
 	}
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return Sleep(ctx, d)
 }
 
 // String says whether idle CPUs sleep.

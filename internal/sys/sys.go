@@ -6,12 +6,14 @@
 package sys
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,6 +35,18 @@ func ExactTimers() error {
 		return fmt.Errorf("asking for exact timers: %w", err)
 	}
 	return nil
+}
+
+// Sleep waits, or returns why not.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // SleepUntil lets the calling thread sleep until a moment on CLOCK_MONOTONIC. A

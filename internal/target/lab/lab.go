@@ -17,7 +17,6 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -175,16 +174,13 @@ func (t *Target) KeepAwake(drowsy bool) {
 	}
 }
 
-// CPUDistance is how long the generator's CPU takes to read what another has just
-// written: the median over the others, or the first few of them. 0: not known.
+// CPUDistance is how long the generator's CPU takes to read what another of a
+// virtual machine has just written; 0: not known, or CPUs that stay where they are.
 func (t *Target) CPUDistance() time.Duration {
-	const most = 8
-	var all []time.Duration
-	for _, other := range t.host.OtherCPUs[:min(len(t.host.OtherCPUs), most)] {
-		all = append(all, sys.CacheDistance(other, t.host.GeneratorCPUs[0]))
+	if t.host.Virtualised == "" {
+		return 0
 	}
-	slices.Sort(all)
-	return all[len(all)/2]
+	return sys.CPUDistance(t.host.GeneratorCPUs[0], t.host.OtherCPUs)
 }
 
 // Rest lets idle CPUs sleep for a while, as deep as they like. Inside only, once
